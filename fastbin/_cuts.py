@@ -1,0 +1,348 @@
+"""Where a fit ends: order statistics found exactly, and the label sum below each.
+
+``Pieces`` are the stretches of the score line in which the cuts are known to lie; ``Pool`` is the rows
+gathered from them; ``find_cuts`` turns both into the cuts, splitting tie groups by canonical keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastbin import _fixedpoint, _streams
+from fastbin._kernels.ties import (
+    Groups,
+    gather_row_keys,
+    histogram_row_keys,
+    row_keys,
+    split_binary_groups,
+    tally_around_cuts,
+    tie_state,
+)
+from fastbin._parallel import parallel_map, row_ranges
+
+Ints = NDArray[np.int64]
+Keys = NDArray[np.uint64]
+
+SMALL_GROUP = 1 << 14  # up to here a tie group's keys are simply sorted
+GROUP_CELL_BITS = 14
+ROWS_PER_TASK = 1 << 20
+SHRINK = 4  # equal rows are folded where that makes a gathered pool at least this much smaller
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Rows taken out of the data: order keys, label limbs, and how many copies of each (None: one)."""
+
+    keys: Keys
+    high: Ints
+    low: Ints
+    copies: Ints | None = None
+
+    @staticmethod
+    def joined(pools: Sequence[Pool]) -> Pool:
+        """All rows of several pools."""
+        if len(pools) == 1:
+            return pools[0]
+        folded = any(pool.copies is not None for pool in pools)
+        return Pool(
+            np.concatenate([pool.keys for pool in pools] or [np.empty(0, np.uint64)]),
+            np.concatenate([pool.high for pool in pools] or [np.empty(0, np.int64)]),
+            np.concatenate([pool.low for pool in pools] or [np.empty(0, np.int64)]),
+            np.concatenate([pool.multiplicity() for pool in pools]) if folded else None,
+        )
+
+    def multiplicity(self) -> Ints:
+        """Copies of each row."""
+        return np.ones(self.keys.size, np.int64) if self.copies is None else self.copies
+
+    def n_rows(self) -> int:
+        """Rows, copies included."""
+        return self.keys.size if self.copies is None else int(self.copies.sum())
+
+    def with_fractions(self) -> Pool:
+        """A pool of 0/1 labels in the units of soft ones."""
+        return Pool(self.keys, self.high << _fixedpoint.HIGH_BITS, self.low, self.copies)
+
+    def folded(self) -> Pool:
+        """The same rows with equal ones counted, where there are many: an atom of soft labels."""
+        order = np.lexsort((self.low, self.high, self.keys))
+        keys, high, low = self.keys[order], self.high[order], self.low[order]
+        is_new = np.ones(keys.size, np.bool_)
+        is_new[1:] = (np.diff(keys) != 0) | (np.diff(high) != 0) | (np.diff(low) != 0)
+        starts = np.flatnonzero(is_new)
+        if starts.size * SHRINK > keys.size:
+            return self
+        copies = np.add.reduceat(self.multiplicity()[order], starts)
+        return Pool(keys[starts], high[starts], low[starts], copies)
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Disjoint ascending stretches [low, high] of keys, each with the ranks that lie in it.
+
+    ``below`` and ``inside`` are (pieces, 3): rows and the two limbs of the label sum, under the piece and in
+    it. Piece p holds ranks rank_begin[p] .. rank_end[p] - 1 of the plan's ascending ranks.
+    """
+
+    low: Keys
+    high: Keys
+    below: Ints
+    inside: Ints
+    rank_begin: Ints
+    rank_end: Ints
+
+    @staticmethod
+    def of_everything(total: Ints, n_ranks: int) -> Pieces:
+        """The whole line as one piece that holds every rank (no piece where there is no cut)."""
+        pieces = 1 if n_ranks else 0
+        return Pieces(
+            np.zeros(pieces, np.uint64),
+            np.full(pieces, 0xFFFFFFFFFFFFFFFF, np.uint64),
+            np.zeros((pieces, 3), np.int64),
+            np.tile(np.asarray(total, np.int64), (pieces, 1)),
+            np.zeros(pieces, np.int64),
+            np.full(pieces, n_ranks, np.int64),
+        )
+
+    def is_atom(self) -> NDArray[np.bool_]:
+        """Pieces that are one single value."""
+        return np.equal(self.low, self.high)
+
+    def take(self, chosen: NDArray[Any]) -> Pieces:
+        """Some of the pieces, by mask or position."""
+        return Pieces(
+            self.low[chosen],
+            self.high[chosen],
+            self.below[chosen],
+            self.inside[chosen],
+            self.rank_begin[chosen],
+            self.rank_end[chosen],
+        )
+
+    def joined_with(self, other: Pieces) -> Pieces:
+        """Both sets of pieces, ascending."""
+        columns = [
+            np.concatenate([getattr(self, name), getattr(other, name)]) for name in self.__dataclass_fields__
+        ]
+        return Pieces(*columns).take(np.argsort(columns[0]))
+
+    def cut(self, ranks: Ints, first_cell: Ints, totals: Ints, low: Keys, high: Keys) -> Pieces:
+        """The cells that hold a rank; piece p was cut into cells first_cell[p], first_cell[p] + 1, ..."""
+        sums = np.zeros((totals.shape[0] + 1, 3), np.int64)
+        np.cumsum(totals, axis=0, out=sums[1:])
+        parent = np.repeat(np.arange(self.low.size), self.rank_end - self.rank_begin)
+        rank_ids = np.arange(parent.size) + np.repeat(
+            self.rank_begin - np.cumsum(self.rank_end - self.rank_begin) + (self.rank_end - self.rank_begin),
+            self.rank_end - self.rank_begin,
+        )
+        # A rank inside its piece becomes a rank among all the cells laid side by side.
+        wanted = ranks[rank_ids] - self.below[parent, 0] + sums[first_cell[parent], 0]
+        cell = np.searchsorted(sums[1:, 0], wanted)
+        is_new = np.append(True, np.diff(cell) > 0)[: cell.size]
+        starts = np.flatnonzero(is_new)
+        cells, parents = cell[starts], parent[starts]
+        below = self.below[parents] + sums[cells] - sums[first_cell[parents]]
+        ends = np.append(starts[1:], cell.size)[: starts.size]
+        return Pieces(
+            low[cells],
+            high[cells],
+            _carried(below),
+            totals[cells],
+            rank_ids[starts],
+            rank_ids[ends - 1] + 1,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """The cuts of a fit, ascending.
+
+    ``keys`` order the scores, ``tie_keys`` the rows of equal score; ``label`` is the (cuts, 2) limbs of the
+    cut's own label, ``before`` those of the sum of all labels before it, ``ties`` the rows at its score, and
+    ``total`` the limbs of the sum of all labels.
+    """
+
+    keys: Keys
+    tie_keys: Keys
+    label: Ints
+    before: Ints
+    ties: Ints
+    total: Ints
+
+
+def find_cuts(
+    pieces: Pieces,
+    pool: Pool,
+    ranks: Ints,
+    total: Ints,
+    seed: int,
+    *,
+    soft: bool,
+    threads: int,
+) -> Cuts:
+    """The rows at the given ranks in the order of (score, canonical key).
+
+    ``pool`` holds all rows of the pieces that are not atoms (and, for soft labels, of the atoms too);
+    ``total`` is rows and label limbs of the whole data.
+    """
+    if ranks.size == 0:
+        no_keys, no_limbs = np.empty(0, np.uint64), np.empty((0, 2), np.int64)
+        return Cuts(no_keys, no_keys, no_limbs, no_limbs, no_limbs[:, 0], total[1:])
+    pooled = np.ones(pieces.low.size, np.bool_) if soft else ~pieces.is_atom()
+    rank_piece = np.repeat(np.arange(pieces.low.size), pieces.rank_end - pieces.rank_begin)
+    keys = pieces.low[rank_piece]
+    below, equal = pieces.below[rank_piece], pieces.inside[rank_piece]
+    if pooled.any():
+        in_pool = pooled[rank_piece]
+        keys[in_pool], below[in_pool], equal[in_pool] = _select(pieces.take(pooled), pool, ranks[in_pool])
+
+    leaders = np.flatnonzero(np.append(True, np.diff(keys) != 0))
+    under, at = np.ascontiguousarray(below[leaders].T), np.ascontiguousarray(equal[leaders].T)
+    groups = Groups(
+        below=under[0],
+        below_high=under[1],
+        below_low=under[2],
+        size=at[0],
+        high=at[1],
+        low=at[2],
+        first_rank=np.append(leaders, ranks.size),
+        ranks=ranks - below[:, 0],
+    )
+    atom_seed = np.uint64(_streams.stream(_streams.ATOM, seed))
+    n = int(total[0])
+    if soft:
+        tie_keys, label, inside = _split_soft(atom_seed, n, groups, keys[leaders], pool)
+    else:
+        tie_keys, label, inside = _split_binary(atom_seed, n, groups, threads)
+    return Cuts(keys, tie_keys, label, _carried(below[:, 1:] + inside), equal[:, 0], total[1:])
+
+
+def _carried(sums: Ints) -> Ints:
+    """Carry the low limb (last column) into the high one (the column before it)."""
+    sums = np.array(sums)
+    sums[:, -2], sums[:, -1] = _fixedpoint.carry(sums[:, -2], sums[:, -1])
+    return sums
+
+
+def _select(pieces: Pieces, pool: Pool, ranks: Ints) -> tuple[Keys, Ints, Ints]:
+    """For each rank: the key of its row, and rows and label limbs below and at that key."""
+    gathered = int(pieces.inside[:, 0].sum())
+    if pool.n_rows() != gathered:
+        raise RuntimeError(
+            f"the data changed during the fit: {gathered} rows were to be gathered, {pool.n_rows()} were "
+            "found. Fit from data that stays as it is."
+        )
+    rank_piece = np.repeat(np.arange(pieces.low.size), pieces.rank_end - pieces.rank_begin)
+    pool_start = np.cumsum(pieces.inside[:, 0]) - pieces.inside[:, 0]
+    places = ranks - pieces.below[rank_piece, 0] + pool_start[rank_piece] - 1
+    if pool.copies is None:
+        keys = np.sort(pool.keys)[places]
+    else:
+        order = np.argsort(pool.keys)
+        keys = pool.keys[order][np.searchsorted(np.cumsum(pool.copies[order]), places, side="right")]
+
+    leaders = np.flatnonzero(np.append(True, np.diff(keys) != 0))
+    cut_piece = rank_piece[leaders]
+    under = np.zeros((leaders.size, 3), np.int64)
+    at = np.zeros((leaders.size, 3), np.int64)
+    tally_around_cuts(
+        pool.keys, pool.high, pool.low, pool.multiplicity(), keys[leaders], pieces.low[cut_piece], under, at
+    )
+    # What lies below a cut: its own stretch, and those of the cuts before it in the same piece.
+    sums = np.cumsum(under + at, axis=0) - at
+    first_of_piece = np.searchsorted(cut_piece, cut_piece)
+    start = sums[first_of_piece] - under[first_of_piece]
+    below = _carried(pieces.below[cut_piece] + sums - start)
+    owner = np.cumsum(np.append(True, np.diff(keys) != 0)) - 1
+    return keys, below[owner], _carried(at)[owner]
+
+
+def _split_binary(seed: np.uint64, n: int, groups: Groups, threads: int) -> tuple[Keys, Ints, Ints]:
+    """Per rank: tie key, label limbs, label limbs of the rows of its group with smaller keys."""
+    cut_keys = np.zeros(groups.ranks.size, np.uint64)
+    labels, before = np.zeros((2, groups.ranks.size), np.int64)
+    split_binary_groups(seed, np.int64(n), groups, np.int64(SMALL_GROUP), cut_keys, labels, before)
+    for g in np.flatnonzero(groups.size > SMALL_GROUP):
+        state = np.uint64(tie_state(seed, np.int64(n), groups, g))
+        own = slice(groups.first_rank[g], groups.first_rank[g + 1])
+        cut_keys[own], labels[own], before[own] = _split_large_group(
+            state, int(groups.size[g]), int(groups.high[g]), groups.ranks[own], threads
+        )
+    no_low = np.zeros_like(labels)
+    return cut_keys, np.stack([labels, no_low], axis=1), np.stack([before, no_low], axis=1)
+
+
+def _split_large_group(
+    state: np.uint64, size: int, positives: int, ranks: Ints, threads: int
+) -> tuple[Keys, Ints, Ints]:
+    """The ordinary selection, on (key, label) pairs that are generated, counted and gathered on the fly."""
+    shift = np.uint64(64 - GROUP_CELL_BITS)
+    n_cells = 1 << GROUP_CELL_BITS
+    tasks = [
+        (begin + start, begin + stop, label)
+        for begin, rows, label in ((0, positives, 1), (positives, size - positives, 0))
+        for start, stop in row_ranges(rows, threads, ROWS_PER_TASK)
+    ]
+
+    def count(task: tuple[int, int, int]) -> Keys:
+        packed = np.zeros(n_cells, np.uint64)
+        histogram_row_keys(state, task[0], task[1], np.uint64(task[2]), shift, packed)
+        return packed
+
+    totals = np.zeros((n_cells, 3), np.int64)
+    for packed in parallel_map(count, tasks, threads):
+        totals[:, 0] += (packed & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        totals[:, 1] += (packed >> np.uint64(32)).astype(np.int64)
+
+    low = np.arange(n_cells, dtype=np.uint64) << shift
+    high = low + ((np.uint64(1) << shift) - np.uint64(1))
+    total = np.array([size, positives, 0])
+    pieces = Pieces.of_everything(total, ranks.size).cut(ranks, np.zeros(1, np.int64), totals, low, high)
+    wanted = np.zeros(n_cells, np.bool_)
+    wanted[(pieces.low >> shift).astype(np.int64)] = True
+    most = int(pieces.inside[:, 0].sum())
+
+    def collect(task: tuple[int, int, int]) -> Pool:
+        keys = np.empty(min(most, task[1] - task[0]), np.uint64)
+        found = gather_row_keys(state, task[0], task[1], shift, wanted, keys)
+        return Pool(keys[:found].copy(), np.full(found, task[2]), np.zeros(found, np.int64))
+
+    pool = Pool.joined(list(parallel_map(collect, tasks, threads)))
+    keys, below, equal = _select(pieces, pool, ranks)
+    return keys, equal[:, 1], below[:, 1]
+
+
+def _split_soft(
+    seed: np.uint64, n: int, groups: Groups, group_keys: Keys, pool: Pool
+) -> tuple[Keys, Ints, Ints]:
+    """``_split_binary`` for fractions: each group's labels, largest first, are keyed and sorted."""
+    cut_keys = np.zeros(groups.ranks.size, np.uint64)
+    label, before = np.zeros((2, groups.ranks.size, 2), np.int64)
+    multiplicity = pool.multiplicity()
+    for g in range(groups.size.size):
+        state = np.uint64(tie_state(seed, np.int64(n), groups, g))
+        own = slice(groups.first_rank[g], groups.first_rank[g + 1])
+        rows = np.flatnonzero(pool.keys == group_keys[g])
+        rows = rows[np.lexsort((-pool.low[rows], -pool.high[rows]))]
+        rows = np.repeat(rows, multiplicity[rows])
+        keys = np.empty(rows.size, np.uint64)
+        row_keys(state, keys)
+        order = np.argsort(keys)
+        high, low = pool.high[rows][order], pool.low[rows][order]
+        places = groups.ranks[own] - 1
+        cut_keys[own] = keys[order][places]
+        label[own, 0], label[own, 1] = high[places], low[places]
+        # The low limb is summed in halves, so that 2**44 rows would fit.
+        half = _fixedpoint.LOW_BITS // 2
+        coarse, fine = np.cumsum(low >> half) - (low >> half), np.cumsum(low & ((1 << half) - 1))
+        fine -= low & ((1 << half) - 1)
+        coarse += fine >> half
+        before[own, 0] = (np.cumsum(high) - high + (coarse >> (_fixedpoint.LOW_BITS - half)))[places]
+        remainder = coarse & ((1 << (_fixedpoint.LOW_BITS - half)) - 1)
+        before[own, 1] = ((remainder << half) | (fine & ((1 << half) - 1)))[places]
+    return cut_keys, label, before

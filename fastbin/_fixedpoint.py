@@ -1,0 +1,54 @@
+"""Label sums that do not depend on the order of the rows: integers, rounded once at the end.
+
+A soft label y is the 62-bit fixed-point number floor(y * 2**62), held as two limbs: the high one counts
+2**-24, the low one 2**-62. A 0/1 label is its own high limb, and its low limb is 0; then the unit of the
+high limb is 1. Sums of either kind are int64 limb pairs, brought to 0 <= low < 2**38 by ``carry``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Limbs = NDArray[np.int64]
+
+HIGH_BITS = 24
+LOW_BITS = 38
+FRACTION_BITS = HIGH_BITS + LOW_BITS
+LOW_MASK = (1 << LOW_BITS) - 1
+
+# A low limb is below 2**38, so fewer than 2**25 of them fit an int64 between two carries.
+ROWS_BETWEEN_CARRIES = 1 << 24
+
+
+def split(labels: NDArray[Any]) -> tuple[Limbs, Limbs]:
+    """The limbs of soft labels in [0, 1]; every step is exact but the last floor."""
+    scaled = labels.astype(np.float64) * float(1 << HIGH_BITS)
+    high = np.floor(scaled)
+    low = np.floor((scaled - high) * float(1 << LOW_BITS))
+    return high.astype(np.int64), low.astype(np.int64)
+
+
+def carry(high: Limbs, low: Limbs) -> tuple[Limbs, Limbs]:
+    """The same sums with 0 <= low < 2**38; works for differences too (the shift rounds down)."""
+    return high + (low >> LOW_BITS), low & LOW_MASK
+
+
+def quotients(high: Limbs, low: Limbs, divisors: NDArray[np.int64], *, soft: bool) -> NDArray[np.float64]:
+    """Sums divided by counts, each rounded once. A soft sum is divided as a Python integer ratio."""
+    if not soft:
+        return np.asarray(high / divisors, dtype=np.float64)
+    numerators = [(int(h) << LOW_BITS) + int(lo) for h, lo in zip(high, low, strict=True)]
+    return np.array(
+        [top / (int(bottom) << FRACTION_BITS) for top, bottom in zip(numerators, divisors, strict=True)],
+        dtype=np.float64,
+    )
+
+
+def numbers(high: Limbs, low: Limbs, *, soft: bool) -> NDArray[Any]:
+    """Sums for people: int64 counts of positives, or float64 sums of soft labels."""
+    if not soft:
+        return high
+    return quotients(high, low, np.ones(high.size, np.int64), soft=True)

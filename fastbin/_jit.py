@@ -1,0 +1,85 @@
+"""The one place that calls ``numba.njit``, and that decides where compiled code is kept.
+
+Numba's own cache has three known faults: it raises at import when no folder can be written, it serves
+stale machine code after a *callee* in another file has changed, and it leaves old files behind in the
+package folder. All three go away when the cache lives in the user's cache folder, under a name that is a
+digest of every kernel source.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+KERNEL_FOLDER = Path(__file__).parent / "_kernels"
+
+# Its attributes come from the environment at import; type checkers cannot know them.
+_config: Any = numba.config
+
+
+def _user_cache_folder() -> Path:
+    """Where this platform keeps files that may be deleted at any time."""
+    if _config.CACHE_DIR:  # the user's NUMBA_CACHE_DIR wins
+        return Path(_config.CACHE_DIR)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", str(Path.home() / "AppData" / "Local")))
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def _sources_digest() -> str:
+    digest = hashlib.sha256()
+    for source in sorted([*KERNEL_FOLDER.glob("*.py"), Path(__file__)]):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    # A bounds-checked build is other machine code from the same source.
+    digest.update(f"boundscheck={_config.BOUNDSCHECK}".encode())
+    return digest.hexdigest()[:16]
+
+
+def _usable_cache_folder() -> str | None:
+    """The cache folder if a file can really be written there, else None: compile without a cache."""
+    try:
+        folder = _user_cache_folder() / "fastbin" / f"kernels-{_sources_digest()}"
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(b"0")
+    except (OSError, RuntimeError):  # RuntimeError: no home folder can be determined
+        return None
+    return str(folder)
+
+
+CACHE_FOLDER = _usable_cache_folder()
+
+
+def _compiled(function: Function, *, cache: bool) -> Function:
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", cache=cache)(function)
+    result: Function = dispatcher
+    return result
+
+
+def jit(function: Function) -> Function:
+    """Compile on first call: without the GIL, with NumPy's division rules, cached between processes.
+
+    No ``parallel`` (threads are ours, outside: safe under fork and concurrent callers), no ``fastmath``
+    (it removes NaN tests), no explicit signatures (they would compile at import).
+    """
+    if CACHE_FOLDER is None:
+        return _compiled(function, cache=False)
+    before = _config.CACHE_DIR
+    _config.CACHE_DIR = CACHE_FOLDER
+    try:
+        return _compiled(function, cache=True)
+    except RuntimeError:  # "no locator available": the folder vanished, or the source is not a file
+        return _compiled(function, cache=False)
+    finally:
+        _config.CACHE_DIR = before

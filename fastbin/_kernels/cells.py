@@ -1,0 +1,131 @@
+"""Order-preserving cells on the score line: the histogram, refinement and gather passes of a fit.
+
+A *cell map* sends an order key to a cell by one table look-up: the key's offset from ``base`` is cut to a
+prefix, and the prefix's table entry says how many further bits of the offset tell its cells apart. So any
+distribution gets cells of about equal mass (logits, probabilities near 0, 300 decades alike), and a cell
+is always an interval of keys.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fastbin._jit import jit
+from fastbin._kernels.hashing import ONE, order_key
+
+SHIFT_32 = np.uint64(32)
+MASK_32 = np.uint64(0xFFFFFFFF)
+
+
+class CellMap(NamedTuple):
+    """Keys are clamped to [base, top]; a ``table`` entry is a shift (high half) and an addend (low half)."""
+
+    base: np.uint64
+    top: np.uint64
+    shift: np.uint64
+    table: np.ndarray
+
+
+class Ranges(NamedTuple):
+    """Disjoint ascending key ranges [low, high]; cell c holds ranges first[c] .. first[c + 1] - 1."""
+
+    first: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+class Subcells(NamedTuple):
+    """Range j is cut into subcells, from ``first[j]`` on, of 2**shift[j] keys each."""
+
+    first: np.ndarray
+    shift: np.ndarray
+
+
+@jit
+def cell_of(key, cell_map):
+    """The cell of a key: monotone in the key. O(1)."""
+    offset = min(max(key, cell_map.base), cell_map.top) - cell_map.base
+    entry = cell_map.table[offset >> cell_map.shift]
+    return (entry + (offset >> (entry >> SHIFT_32))) & MASK_32
+
+
+@jit
+def range_of(key, low, high, begin, end):
+    """Which of the ranges begin .. end-1 holds the key, or -1. O(log(end - begin)), O(1) for one range."""
+    while end - begin > 1:
+        middle = (begin + end) // 2
+        if high[middle - 1] < key:
+            begin = middle
+        else:
+            end = middle
+    if low[begin] <= key <= high[begin]:
+        return begin
+    return -1
+
+
+@jit
+def histogram_binary(scores, labels, cell_map, packed):
+    """Add each row to its cell: 1 in the low half, the 0/1 label in the high half. Returns the NaN count.
+
+    Fewer than 2**31 rows may be added to one ``packed`` array. O(n).
+    """
+    n_nan = 0
+    for i in range(scores.size):
+        score = scores[i]
+        n_nan += score != score
+        packed[cell_of(order_key(score), cell_map)] += ONE | (np.uint64(labels[i]) << SHIFT_32)
+    return n_nan
+
+
+@jit
+def histogram_soft(scores, high_limbs, low_limbs, cell_map, counts, high_sums, low_sums):
+    """The same for labels given as two fixed-point limbs. Returns the NaN count. O(n)."""
+    n_nan = 0
+    for i in range(scores.size):
+        score = scores[i]
+        n_nan += score != score
+        cell = cell_of(order_key(score), cell_map)
+        counts[cell] += 1
+        high_sums[cell] += high_limbs[i]
+        low_sums[cell] += low_limbs[i]
+    return n_nan
+
+
+@jit
+def refine(scores, high_limbs, low_limbs, cell_map, ranges, subcells, totals, key_span):
+    """Per subcell of the wanted ranges: rows, label limbs (``totals``) and extreme keys (``key_span``). O(n).
+
+    The extremes show a subcell that is one value: an atom needs no gathering.
+    """
+    first, low, high = ranges.first, ranges.low, ranges.high
+    for i in range(scores.size):
+        key = order_key(scores[i])
+        cell = cell_of(key, cell_map)
+        begin, end = np.int64(first[cell]), np.int64(first[cell + ONE])
+        if begin == end:
+            continue
+        at = range_of(key, low, high, begin, end)
+        if at < 0:
+            continue
+        sub = subcells.first[at] + np.int64((key - low[at]) >> subcells.shift[at])
+        totals[sub, 0] += 1
+        totals[sub, 1] += high_limbs[i]
+        totals[sub, 2] += low_limbs[i]
+        key_span[sub, 0] = min(key_span[sub, 0], key)
+        key_span[sub, 1] = max(key_span[sub, 1], key)
+
+
+@jit
+def gather(scores, cell_map, ranges, keys, rows):
+    """Keys and row numbers of the scores inside the ranges; returns how many were found. O(n)."""
+    first, low, high = ranges.first, ranges.low, ranges.high
+    found = 0
+    for i in range(scores.size):
+        key = order_key(scores[i])
+        cell = cell_of(key, cell_map)
+        begin, end = np.int64(first[cell]), np.int64(first[cell + ONE])
+        if begin != end and range_of(key, low, high, begin, end) >= 0:
+            keys[found] = key
+            rows[found] = i
+            found += 1
+    return found

@@ -1,0 +1,76 @@
+"""Ordering rows by (key, hash): scatter into cells, sort words of (key bits, row), settle what is left.
+
+A word holds the high bits of a key's offset in its cell above the row's number, so that sorting plain
+64-bit integers sorts the rows; runs of equal offset are then settled by the full key and the row's hash.
+"""
+
+import numpy as np
+
+from fastbin._jit import jit
+from fastbin._kernels.cells import cell_of
+from fastbin._kernels.hashing import row_key
+
+
+@jit
+def count_cells(keys, cell_map, counts):
+    """Rows per cell. O(n)."""
+    for i in range(keys.size):
+        counts[cell_of(keys[i], cell_map)] += 1
+
+
+@jit
+def scatter_words(keys, first_row, cell_map, lowest, shifts, row_bits, places, words):
+    """Write each row's word at its cell's next free place. O(n)."""
+    for i in range(keys.size):
+        cell = cell_of(keys[i], cell_map)
+        offset = (keys[i] - lowest[cell]) >> shifts[cell]
+        words[places[cell]] = (offset << row_bits) | np.uint64(first_row + i)
+        places[cell] += 1
+
+
+@jit
+def hash_of(row, ids, state):
+    """The tie key of a local row; ``ids`` are the rows' numbers in the caller's array (empty: the same)."""
+    return row_key(state, np.uint64(ids[row]) if ids.size else np.uint64(row))
+
+
+@jit
+def settle_runs(words, keys, ids, state, row_bits, longest, long_runs):
+    """Order each run of equal offset by (key, hash) of its rows; runs over ``longest`` are listed instead.
+
+    Returns how many were listed, as (begin, end) rows of ``long_runs``. O(n + sum of squares of run lengths).
+    """
+    mask = (np.uint64(1) << row_bits) - np.uint64(1)
+    listed = 0
+    begin = 0
+    while begin < words.size:
+        end = begin + 1
+        while end < words.size and (words[end] ^ words[begin]) <= mask:
+            end += 1
+        if end - begin > longest:
+            long_runs[listed, 0] = begin
+            long_runs[listed, 1] = end
+            listed += 1
+        elif end - begin > 1:
+            for i in range(begin + 1, end):  # insertion sort
+                word = words[i]
+                row = np.int64(word & mask)
+                key, tie = keys[row], hash_of(row, ids, state)
+                j = i
+                while j > begin:
+                    other = np.int64(words[j - 1] & mask)
+                    if keys[other] < key or (keys[other] == key and hash_of(other, ids, state) < tie):
+                        break
+                    words[j] = words[j - 1]
+                    j -= 1
+                words[j] = word
+        begin = end
+    return listed
+
+
+@jit
+def write_rows(words, row_bits, rows):
+    """The row numbers out of the words. O(n)."""
+    mask = (np.uint64(1) << row_bits) - np.uint64(1)
+    for i in range(words.size):
+        rows[i] = np.int64(words[i] & mask)

@@ -1,0 +1,138 @@
+"""Scores to bins for any caller: a small batch by NumPy alone, a large one by the compiled grid look-up.
+
+Both give the same bits. A service that scores a few records never loads the compiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastbin import _streams
+from fastbin._parallel import parallel_map, row_ranges
+from fastbin._validate import score_block
+
+if TYPE_CHECKING:
+    from fastbin._kernels.lookup import Grid
+
+SMALL_BATCH = 2048  # below this, NumPy is as fast as the kernel and needs no compiler
+BLOCK_ROWS = 1 << 16  # one task; its list of tied rows is half a megabyte
+FEWEST_CELLS, MOST_CELLS = 1 << 8, 1 << 16
+CELLS_PER_CUT = 4
+
+# Row ids of the rows at these positions, as 64-bit words.
+IdsOf = Callable[[NDArray[np.int64]], NDArray[np.uint64]]
+
+
+@dataclass(frozen=True, eq=False)
+class CutTable:
+    """The cuts of a partition, ready for looking scores up: ascending scores, and the tie key of each."""
+
+    edges: NDArray[np.float64]
+    keys: NDArray[np.uint64]
+
+    def look_up(
+        self,
+        scores: NDArray[Any],
+        table: NDArray[Any],
+        out: NDArray[Any],
+        ids_of: IdsOf,
+        state: int,
+        threads: int,
+    ) -> tuple[NDArray[np.int64], int]:
+        """Fill ``out`` with the table entry of each score's bin.
+
+        Returns the positions of the rows whose score equals a cut (first block that has any), and the number
+        of NaN scores.
+        """
+        if scores.size <= SMALL_BATCH:
+            return self._look_up_small(scores, table, out, ids_of, state)
+        from fastbin._kernels.lookup import look_up, resolve_ties  # noqa: PLC0415 - loads the compiler
+
+        grid = self._grid
+
+        def one_block(rows: tuple[int, int]) -> tuple[NDArray[np.int64], int]:
+            block, target = score_block(scores[rows[0] : rows[1]]), out[rows[0] : rows[1]]
+            listed = np.empty(block.size, np.int64)
+            n_ties, n_nan = look_up(block, grid, table, target, listed)
+            listed = listed[:n_ties]
+            if n_ties:
+                ids = ids_of(listed + rows[0])
+                resolve_ties(block, listed, ids, np.uint64(state), grid, self.keys, table, target)
+            return listed + rows[0], n_nan
+
+        some_ties, n_nan = np.empty(0, np.int64), 0
+        for ties, block_nan in parallel_map(one_block, row_ranges(scores.size, threads, BLOCK_ROWS), threads):
+            some_ties = some_ties if some_ties.size else ties
+            n_nan += block_nan
+        return some_ties, n_nan
+
+    def _look_up_small(
+        self, scores: NDArray[Any], table: NDArray[Any], out: NDArray[Any], ids_of: IdsOf, state: int
+    ) -> tuple[NDArray[np.int64], int]:
+        block = score_block(scores)
+        bins = np.searchsorted(self.edges, block, side="right")
+        n_nan = int(np.count_nonzero(block != block))
+        if n_nan:  # NumPy sorts NaN to the end
+            bins[block != block] = 0
+        at_cut = np.flatnonzero(self._cut_below[bins] == block)
+        if at_cut.size:
+            keys = _streams.row_keys(state, ids_of(at_cut))
+            tied_bins, tied_scores = bins[at_cut], block[at_cut]
+            down = keys < self.keys[tied_bins - 1]
+            while down.any():  # once per cut inside the atom
+                tied_bins -= down
+                down &= (self._cut_below[tied_bins] == tied_scores) & (keys < self.keys[tied_bins - 1])
+            bins[at_cut] = tied_bins
+        np.take(table, bins, out=out, mode="clip")
+        return at_cut, n_nan
+
+    @cached_property
+    def _cut_below(self) -> NDArray[np.float64]:
+        """The cut at the lower end of each bin; NaN below the first, so that nothing equals it."""
+        return np.concatenate([[np.nan], self.edges])
+
+    @cached_property
+    def _grid(self) -> Grid:
+        from fastbin._kernels.lookup import Grid  # noqa: PLC0415 - loads the compiler
+
+        finite = self.edges[np.isfinite(self.edges)]
+        origin = float(finite[0]) if finite.size else 0.0
+        with np.errstate(over="ignore"):
+            span = float(finite[-1] - origin) if finite.size else 0.0
+        distinct = np.unique(self.edges)  # cuts on one atom cannot be told apart by any grid
+        n_cells = FEWEST_CELLS
+        while n_cells < MOST_CELLS and (
+            n_cells < CELLS_PER_CUT * distinct.size
+            or _fullest(_cells_of(distinct, origin, span, n_cells)) > 1
+        ):
+            n_cells *= 2
+        cells = _cells_of(self.edges, origin, span, n_cells)
+        steps = _fullest(cells).bit_length()
+        start = np.searchsorted(cells, np.arange(n_cells)).astype(np.uint32)
+        cuts = np.concatenate([[np.nan], self.edges, np.full(1 << steps, np.nan)])
+        return Grid(origin, _grid_scale(span, n_cells), float(n_cells - 1), steps, start, cuts)
+
+
+def _grid_scale(span: float, n_cells: int) -> float:
+    """Cells per unit of score; 0 (everything in one cell) where the cuts are too close or too far apart."""
+    with np.errstate(over="ignore", divide="ignore"):
+        scale = float(np.float64(n_cells) / np.float64(span))
+    return scale if np.isfinite(scale) else 0.0
+
+
+def _cells_of(edges: NDArray[np.float64], origin: float, span: float, n_cells: int) -> NDArray[np.int64]:
+    """The cell of each cut, by the kernel's own formula."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        place = (edges - origin) * _grid_scale(span, n_cells)
+    place = np.where(place > 0.0, place, 0.0)
+    return np.minimum(place, float(n_cells - 1)).astype(np.int64)
+
+
+def _fullest(cells: NDArray[np.int64]) -> int:
+    return int(np.bincount(cells).max()) if cells.size else 0

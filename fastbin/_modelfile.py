@@ -1,0 +1,291 @@
+"""Model files: JSON with a schema version and a checksum, written whole or not at all, never executed.
+
+Floats are in shortest round-trip form, infinities are the strings "inf" and "-inf", tie keys are 16-digit
+hex strings. The checksum is over the body with sorted keys, so re-formatting a file is harmless.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastbin.bounds import boundary_ranks
+from fastbin.model import Calibrator
+
+FORMAT = "fastbin calibrator"
+SCHEMA_VERSION = 1
+LARGEST_FILE = 256 * 1024 * 1024
+LARGEST_INTEGER = 2**63 - 1
+LARGEST_WORD = 2**64 - 1
+
+FIELDS = (
+    "method", "n_samples", "n_bins", "seed", "labels", "boundary_points", "delta", "edges", "edge_keys",
+    "edge_labels", "edge_ties", "values", "counts", "positives", "interior_counts", "interior_positives",
+)  # fmt: skip
+METHODS = ("uniform_mass",)
+
+
+class ModelFileError(ValueError):
+    """A file or dictionary that is not a sound fastbin model."""
+
+
+def calibrator_to_dict(calibrator: Calibrator) -> dict[str, Any]:
+    """Everything a calibrator is, as JSON types, with format, schema version and checksum."""
+    body = {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "method": calibrator.method,
+        "n_samples": calibrator.n_samples,
+        "n_bins": calibrator.n_bins,
+        "seed": f"{calibrator.seed:016x}",
+        "labels": "soft" if calibrator.soft_labels else "binary",
+        "boundary_points": calibrator.boundary_points,
+        "delta": calibrator.delta,
+        "edges": [_number(edge) for edge in calibrator.edges.tolist()],
+        "edge_keys": [f"{key:016x}" for key in calibrator.edge_keys.tolist()],
+        "edge_labels": calibrator.edge_labels.tolist(),
+        "edge_ties": calibrator.edge_ties.tolist(),
+        "values": calibrator.values.tolist(),
+        "counts": calibrator.counts.tolist(),
+        "positives": calibrator.positives.tolist(),
+        "interior_counts": calibrator.interior_counts.tolist(),
+        "interior_positives": calibrator.interior_positives.tolist(),
+    }
+    return {**body, "sha256": _checksum(body)}
+
+
+def _number(value: float) -> float | str:
+    return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
+
+
+def _checksum(body: dict[str, Any]) -> str:
+    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def calibrator_from_dict(data: Any) -> Calibrator:
+    """The calibrator described by ``data``; every field is checked before it is believed."""
+    if not isinstance(data, dict):
+        raise ModelFileError(f"not a fastbin model: expected a JSON object, found {type(data).__name__}.")
+    if data.get("format") != FORMAT:
+        raise ModelFileError(
+            f"not a fastbin model: format is {data.get('format')!r}, expected {FORMAT!r}. "
+            "Pass a file written by Calibrator.save."
+        )
+    if data.get("schema_version") != SCHEMA_VERSION:
+        raise ModelFileError(
+            f"schema version {data.get('schema_version')!r} is not known to this fastbin, which reads "
+            f"{SCHEMA_VERSION}. Upgrade fastbin, or save the model again."
+        )
+    expected = {"format", "schema_version", "sha256", *FIELDS}
+    if data.keys() != expected:
+        missing, extra = sorted(expected - data.keys()), sorted(map(str, data.keys() - expected))
+        raise ModelFileError(f"wrong fields: missing {missing}, unexpected {extra}. Restore the file.")
+    body = {name: value for name, value in data.items() if name != "sha256"}
+    try:
+        checksum = _checksum(body)
+    except (ValueError, TypeError) as error:
+        raise ModelFileError(f"the model has a value that JSON does not allow: {error}.") from None
+    if data["sha256"] != checksum:
+        raise ModelFileError(
+            "the checksum does not match: the model was changed or damaged. Restore the file."
+        )
+    return _checked(_Reader(data))
+
+
+class _Reader:
+    """Typed access to the fields of a model, with one error for whatever is not as it should be."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self._data = data
+
+    def fail(self, name: str, rule: str) -> ModelFileError:
+        return ModelFileError(f"{name} must be {rule}. Restore the file, or fit and save again.")
+
+    def word(self, name: str, options: tuple[str, ...]) -> str:
+        value = self._data[name]
+        if value not in options:
+            raise self.fail(name, f"one of {', '.join(options)}, not {value!r}")
+        return str(value)
+
+    def whole(self, name: str, least: int) -> int:
+        value = self._data[name]
+        if type(value) is not int or not least <= value <= LARGEST_INTEGER:
+            raise self.fail(name, f"an integer of at least {least}")
+        return value
+
+    def real(self, name: str) -> float:
+        value = self._data[name]
+        if type(value) not in (int, float) or not 0.0 <= value < math.inf:
+            raise self.fail(name, "a finite number of at least 0")
+        return float(value)
+
+    def key(self, name: str) -> int:
+        return int(self._keys(name, [self._data[name]])[0])
+
+    def keys(self, name: str, size: int) -> NDArray[np.uint64]:
+        return np.array(self._keys(name, self._list(name, size)), np.uint64)
+
+    def _keys(self, name: str, values: list[Any]) -> list[int]:
+        digits = set("0123456789abcdef")
+        if not all(
+            isinstance(v, str) and len(v) == len(f"{0:016x}") and digits.issuperset(v) for v in values
+        ):
+            raise self.fail(name, "16-digit hexadecimal text")
+        return [int(value, 16) for value in values]
+
+    def _list(self, name: str, size: int) -> list[Any]:
+        values = self._data[name]
+        if not isinstance(values, list) or len(values) != size:
+            raise self.fail(name, f"a list of {size} entries")
+        return values
+
+    def integers(self, name: str, size: int, most: NDArray[np.int64] | int) -> NDArray[np.int64]:
+        values = self._list(name, size)
+        if not all(type(value) is int and 0 <= value <= LARGEST_INTEGER for value in values):
+            raise self.fail(name, "integers of at least 0")
+        array = np.array(values, np.int64)
+        if (array > most).any():
+            raise self.fail(name, "no more than the rows they count")
+        return array
+
+    def sums(self, name: str, most: NDArray[np.int64] | int, size: int, *, soft: bool) -> NDArray[Any]:
+        if not soft:
+            return self.integers(name, size, most)
+        array = self.numbers(name, size)
+        if not ((array >= 0) & (array <= most)).all():
+            raise self.fail(name, "between 0 and the rows they count")
+        return array
+
+    def numbers(self, name: str, size: int) -> NDArray[np.float64]:
+        infinities = {"inf": math.inf, "-inf": -math.inf}
+        values = [infinities.get(v, v) if isinstance(v, str) else v for v in self._list(name, size)]
+        if not all(type(value) in (int, float) for value in values):
+            raise self.fail(name, "numbers")
+        return np.array(values, np.float64)
+
+
+def _checked(read: _Reader) -> Calibrator:
+    """Build the calibrator, holding the fields against each other."""
+    n, n_bins = read.whole("n_samples", 1), read.whole("n_bins", 1)
+    soft = read.word("labels", ("binary", "soft")) == "soft"
+    boundary_points = read.word("boundary_points", ("exclude", "include"))
+    if n < 2 * n_bins - 1:
+        raise read.fail("n_samples", "at least 2*n_bins - 1")
+    edges, edge_keys = read.numbers("edges", n_bins - 1), read.keys("edge_keys", n_bins - 1)
+    rising = (np.diff(edges) > 0) | ((np.diff(edges) == 0) & (edge_keys[1:] > edge_keys[:-1]))
+    if not rising.all():
+        raise read.fail("edges", "in ascending order, equal ones by ascending key")
+    counts = read.integers("counts", n_bins, n)
+    interior_counts = read.integers("interior_counts", n_bins, n)
+    if not np.array_equal(interior_counts, np.diff(boundary_ranks(n, n_bins)) - 1):
+        raise read.fail("interior_counts", "those of Algorithm 1 for these n_samples and n_bins")
+    included = np.arange(n_bins) < (n_bins - 1 if boundary_points == "include" else 0)
+    if not np.array_equal(counts, interior_counts + included):
+        raise read.fail("counts", "interior_counts, plus 1 where a cut's row is included")
+    values = read.numbers("values", n_bins)
+    if not ((values >= 0) & (values <= 1)).all() or np.unique(values).size != n_bins:
+        raise read.fail("values", "distinct and within [0, 1]")
+    edge_ties = read.integers("edge_ties", n_bins - 1, n)
+    if (edge_ties < 1).any():
+        raise read.fail("edge_ties", "at least 1")
+    return Calibrator(
+        method=read.word("method", METHODS),
+        n_samples=n,
+        n_bins=n_bins,
+        seed=read.key("seed"),
+        edges=edges,
+        edge_keys=edge_keys,
+        edge_labels=read.sums("edge_labels", 1, n_bins - 1, soft=soft),
+        edge_ties=edge_ties,
+        values=values,
+        counts=counts,
+        positives=read.sums("positives", counts, n_bins, soft=soft),
+        interior_counts=interior_counts,
+        interior_positives=read.sums("interior_positives", interior_counts, n_bins, soft=soft),
+        boundary_points=boundary_points,
+        delta=read.real("delta"),
+    )
+
+
+def save_dict(data: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write JSON to a temporary file beside ``path`` and move it into place."""
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(data, file, indent=1, allow_nan=False)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(_usual_mode(target))
+        Path(temporary).replace(target)
+    except BaseException:
+        Path(temporary).unlink()
+        raise
+
+
+def _usual_mode(target: Path) -> int:
+    """The replaced file's mode, or what the user's umask gives a new one (mkstemp gives 0600)."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
+def load(path: str | os.PathLike[str]) -> Calibrator:
+    """Load a calibrator that ``save`` wrote. Reads data only; nothing in the file is executed.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A model file.
+
+    Returns
+    -------
+    Calibrator
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not a sound fastbin model.
+    OSError
+        If it cannot be read.
+
+    Examples
+    --------
+    >>> import fastbin as fb, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.json"
+    >>> fb.fit_uniform_mass([0.1, 0.2, 0.3], [0, 1, 1], n_bins=2, rng=7).save(path)
+    >>> fb.load(path).seed
+    7
+    """
+    path = Path(path)
+    size = path.stat().st_size
+    if size > LARGEST_FILE:
+        raise ModelFileError(
+            f"{path} has {size} bytes; a model file has at most {LARGEST_FILE}. "
+            "Pass a file written by save()."
+        )
+    try:
+        data = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_refuse_constant)
+        return calibrator_from_dict(data)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from None
+    except (ValueError, RecursionError) as error:  # bad UTF-8, bad JSON, absurd nesting or numbers
+        raise ModelFileError(
+            f"{path}: not JSON ({error}). The file is damaged or of another kind; pass one written by save()."
+        ) from None
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not allowed")

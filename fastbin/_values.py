@@ -1,0 +1,89 @@
+"""From cuts to a calibrator: label means between the cuts, Algorithm 2's perturbation, distinct values."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastbin import _fixedpoint, _streams
+from fastbin._cellmaps import scores_of
+from fastbin._cuts import Cuts
+from fastbin.bounds import boundary_ranks
+from fastbin.model import Calibrator
+
+NUDGE = 2.0**-52
+
+
+def calibrator_from_cuts(
+    cuts: Cuts,
+    *,
+    n_samples: int,
+    n_bins: int,
+    seed: int,
+    soft: bool,
+    boundary_points: str,
+    delta: float,
+) -> Calibrator:
+    """Algorithm 1, lines 9-15: average the labels strictly between consecutive cuts."""
+    interior_counts = np.diff(boundary_ranks(n_samples, n_bins)) - 1
+    no_sum = np.zeros((1, 2), np.int64)
+    upper = np.concatenate([cuts.before, cuts.total[None, :]])
+    lower = np.concatenate([no_sum, cuts.before + cuts.label])
+    interior = _fixedpoint.carry(*(upper - lower).T)
+    counts, sums = interior_counts, interior
+    if boundary_points == "include":  # the cut's own row joins the bin below it; the last bin has none
+        counts = interior_counts + (np.arange(n_bins) < n_bins - 1)
+        sums = _fixedpoint.carry(*(np.stack(interior, axis=1) + np.concatenate([cuts.label, no_sum])).T)
+    values = _fixedpoint.quotients(*sums, counts, soft=soft)
+    if delta:
+        values = (values + delta * _uniforms(seed, n_bins)) / (1.0 + delta)
+    return Calibrator(
+        method="uniform_mass",
+        n_samples=n_samples,
+        n_bins=n_bins,
+        seed=seed,
+        edges=scores_of(cuts.keys),
+        edge_keys=cuts.tie_keys,
+        edge_labels=_fixedpoint.numbers(*cuts.label.T, soft=soft),
+        edge_ties=cuts.ties,
+        values=distinct(values),
+        counts=counts,
+        positives=_fixedpoint.numbers(*sums, soft=soft),
+        interior_counts=interior_counts,
+        interior_positives=_fixedpoint.numbers(*interior, soft=soft),
+        boundary_points=boundary_points,
+        delta=delta,
+    )
+
+
+def _uniforms(seed: int, n_bins: int) -> NDArray[np.float64]:
+    """V_b of Algorithm 2, line 14: 53-bit uniforms from the hash."""
+    keys = _streams.row_keys(_streams.stream(_streams.DELTA, seed), np.arange(n_bins, dtype=np.uint64))
+    return (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def distinct(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values made distinct by moving ties up in steps of 2**-52, or down from 1: at most n_bins steps.
+
+    Then a value tells its bin, and statements about bins are statements about predictions.
+    """
+    order = np.argsort(values, kind="stable")
+    ascending = values[order]
+    if (np.diff(ascending) > 0).all():
+        return values
+    moved = ascending.tolist()
+    base, steps, previous = 0.0, 0, -1.0
+    for i, value in enumerate(moved):
+        if value > previous:
+            base, steps = value, 0
+        else:
+            steps += 1
+        previous = moved[i] = base + steps * NUDGE  # one rounding, however long the run of ties
+    for steps, i in enumerate(range(len(moved) - 1, -1, -1)):
+        ceiling = 1.0 - steps * NUDGE
+        if moved[i] <= ceiling:
+            break
+        moved[i] = ceiling
+    result = np.empty_like(values)
+    result[order] = moved
+    return result

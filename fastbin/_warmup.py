@@ -1,0 +1,50 @@
+"""Compiling everything ahead of time: for container images, and for the first request of a service."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from fastbin._lookup import SMALL_BATCH
+from fastbin._rowids import text_words
+from fastbin.binning import bin_means
+from fastbin.calibrators import fit_counts, fit_uniform_mass
+from fastbin.ordering import SMALL, tie_broken_argsort
+from fastbin.passes import FitPlan, run_step
+
+
+def warmup() -> float:
+    """Compile every kernel for float64 and float32 scores, or load it from the cache.
+
+    Returns
+    -------
+    float
+        Seconds taken. The compiled code is kept in the user's cache folder for later processes.
+
+    Examples
+    --------
+    >>> import fastbin as fb
+    >>> fb.warmup() > 0
+    True
+    """
+    started = time.perf_counter()
+    n = max(SMALL_BATCH, SMALL) + 1
+    scores = np.linspace(0.0, 1.0, n).round(2)
+    labels = np.arange(n) % 2
+    for dtype in (np.float64, np.float32):
+        column = scores.astype(dtype)
+        calibrator = fit_uniform_mass(column, labels, 2, threads=1)
+        for own_labels in (labels, scores):
+            plan = FitPlan(2, n_cells=4, gather_rows=1)
+            while (step := plan.step()) is not None:
+                plan.feed([run_step(step, column, own_labels)])
+        for out in (np.empty(n, np.float64), np.empty(n, np.float32)):
+            calibrator.predict(column, out=out, threads=1)
+        calibrator.assign(column, threads=1)
+        tie_broken_argsort(column, threads=1)
+    tie_broken_argsort(np.zeros(n), threads=1)
+    bin_means(labels, labels, 2, threads=1)
+    fit_counts([0.5], [1 << 19], [1 << 20], 2)
+    text_words(["row"] * n)
+    return time.perf_counter() - started

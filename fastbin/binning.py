@@ -1,0 +1,128 @@
+"""The two halves of binning as plain functions: scores to bins, and label means per bin."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastbin import _fixedpoint, _validate
+from fastbin._kernels.lookup import bin_sums
+from fastbin._lookup import CutTable
+from fastbin._parallel import parallel_map, row_ranges
+from fastbin._rowids import positions
+
+BLOCK_ROWS = 1 << 17
+
+
+def bin_index(scores: ArrayLike, edges: ArrayLike, *, threads: int | None = None) -> NDArray[np.int64]:
+    """The left-closed cell of each score: how many edges are <= it.
+
+    Parameters
+    ----------
+    scores : array_like
+        One-dimensional scores without NaN.
+    edges : array_like
+        Ascending cuts; k edges make k + 1 cells.
+    threads : int, optional
+        None means all cores of the process.
+
+    Returns
+    -------
+    ndarray of int64
+        0 .. len(edges), the same as ``numpy.searchsorted(edges, scores, side="right")``.
+
+    Examples
+    --------
+    >>> import fastbin as fb
+    >>> fb.bin_index([0.1, 0.5, 0.9], [0.5])
+    array([0, 1, 1])
+    """
+    column = _validate.score_array(scores)
+    cuts = _validate.score_array(edges, "edges").astype(np.float64)
+    n_threads = _validate.thread_number(threads)
+    if not (np.diff(cuts) >= 0).all() or np.isnan(cuts).any():
+        raise ValueError("edges must ascend and not be NaN; got edges out of order. Pass numpy.sort(edges).")
+    bins = np.empty(column.size, np.int64)
+    table = CutTable(cuts, np.zeros(cuts.size, np.uint64))  # a zero key: every tie goes up
+    _, n_nan = table.look_up(column, np.arange(cuts.size + 1), bins, positions, 0, n_threads)
+    if n_nan:
+        first = int(np.flatnonzero(np.isnan(column))[0])
+        raise ValueError(f"scores must not be NaN; found {n_nan} NaN, first at row {first}. Drop those rows.")
+    return bins
+
+
+def bin_means(
+    labels: ArrayLike, bins: ArrayLike, n_bins: int, *, threads: int | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Mean label and number of rows in each bin.
+
+    Parameters
+    ----------
+    labels : array_like
+        0/1 labels, or soft labels in [0, 1].
+    bins : array_like of int
+        Bin of each row, 0 .. n_bins - 1.
+    n_bins : int
+        Number of bins.
+    threads : int, optional
+        None means all cores of the process.
+
+    Returns
+    -------
+    means : ndarray of float64
+        NaN for an empty bin. Sums do not depend on the order of the rows: each mean is rounded once.
+    counts : ndarray of int64
+
+    Examples
+    --------
+    >>> import fastbin as fb
+    >>> means, counts = fb.bin_means([0, 1, 1, 1], [0, 0, 1, 1], n_bins=2)
+    >>> means, counts
+    (array([0.5, 1. ]), array([2, 2]))
+    """
+    number = _validate.bin_number(n_bins)
+    label_column = _validate.label_array(labels)
+    bin_column = np.asarray(bins)
+    n_threads = _validate.thread_number(threads)
+    if bin_column.ndim != 1 or bin_column.dtype.kind not in "iu":
+        raise TypeError(
+            f"bins must be a one-dimensional array of integers; got {bin_column.dtype} of shape "
+            f"{bin_column.shape}. Pass what bin_index or assign returned."
+        )
+    if bin_column.size != label_column.size:
+        raise ValueError(
+            f"labels and bins must have the same length; got {label_column.size} labels and "
+            f"{bin_column.size} bins. Pass one bin for each label."
+        )
+    if bin_column.size and not (bin_column.min() >= 0 and bin_column.max() < number):
+        outside = (bin_column < 0) | (bin_column >= number)
+        first = int(np.flatnonzero(outside)[0])
+        raise ValueError(
+            f"bins must lie in 0..{number - 1}; found {int(outside.sum())} outside, first "
+            f"{bin_column[first]} at row {first}. Pass the n_bins that made these bins."
+        )
+    inside = (label_column >= 0) & (label_column <= 1)
+    if not inside.all():
+        first = int(np.flatnonzero(~inside)[0])
+        raise ValueError(
+            f"labels must be 0/1 or lie in [0, 1]; found {int((~inside).sum())} values outside, first "
+            f"{label_column[first].item()} at row {first}. Pass (labels == positive_class)."
+        )
+
+    def one_block(rows: tuple[int, int]) -> NDArray[np.int64]:
+        # Always in fixed point: a 0/1 label is exact in it, and the sums are then of one kind.
+        high, low = _fixedpoint.split(label_column[slice(*rows)])
+        own_bins = bin_column[slice(*rows)].astype(np.int64)
+        sums = np.zeros((4, number), np.int64)
+        bin_sums(own_bins, high, sums[0], sums[1])
+        bin_sums(own_bins, low, sums[3], sums[2])
+        return sums[:3]
+
+    counts, high, low = np.zeros((3, number), np.int64)
+    for block in parallel_map(one_block, row_ranges(label_column.size, n_threads, BLOCK_ROWS), n_threads):
+        counts += block[0]
+        high, low = _fixedpoint.carry(high + block[1], low + block[2])
+    means = np.full(number, np.nan)
+    filled = counts > 0
+    means[filled] = _fixedpoint.quotients(high[filled], low[filled], counts[filled], soft=True)
+    return means, counts

@@ -72,7 +72,9 @@ def _sorted_rows(keys: Keys, ids: Rows, state: int, threads: int) -> Rows:
     n = keys.size
     if n <= SMALL:
         return np.lexsort((_hashes(np.arange(n), ids, state), keys))
-    cells = cells_from_keys(np.sort(sample_of(keys)), SORT_CELLS)
+    # The extremes are in the sample, so that they fall into different cells: recursion always gets ahead.
+    extremes = [keys.min(), keys.max()]
+    cells = cells_from_keys(np.sort(np.append(sample_of(keys), extremes)), SORT_CELLS)
     row_bits = (n - 1).bit_length()
     words, starts = _scatter(keys, cells, row_bits, threads)
     order = np.empty(n, np.int64)

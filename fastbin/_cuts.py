@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,11 @@ from numpy.typing import NDArray
 
 from fastbin import _fixedpoint, _streams
 from fastbin._kernels.ties import (
-    Groups,
+    count_around_cuts,
     gather_row_keys,
     histogram_row_keys,
     row_keys,
     split_binary_groups,
-    tally_around_cuts,
     tie_state,
 )
 from fastbin._parallel import parallel_map, row_ranges
@@ -31,6 +31,7 @@ Keys = NDArray[np.uint64]
 SMALL_GROUP = 1 << 14  # up to here a tie group's keys are simply sorted
 GROUP_CELL_BITS = 14
 ROWS_PER_TASK = 1 << 20
+NO_COPIES: Ints = np.empty(0, np.int64)
 SHRINK = 4  # equal rows are folded where that makes a gathered pool at least this much smaller
 
 
@@ -99,19 +100,23 @@ class Pieces:
     @staticmethod
     def of_everything(total: Ints, n_ranks: int) -> Pieces:
         """The whole line as one piece that holds every rank (no piece where there is no cut)."""
-        pieces = 1 if n_ranks else 0
+        one = slice(0, 1 if n_ranks else 0)
         return Pieces(
-            np.zeros(pieces, np.uint64),
-            np.full(pieces, 0xFFFFFFFFFFFFFFFF, np.uint64),
-            np.zeros((pieces, 3), np.int64),
-            np.tile(np.asarray(total, np.int64), (pieces, 1)),
-            np.zeros(pieces, np.int64),
-            np.full(pieces, n_ranks, np.int64),
+            np.zeros(1, np.uint64)[one],
+            np.array([0xFFFFFFFFFFFFFFFF], np.uint64)[one],
+            np.zeros((1, 3), np.int64)[one],
+            total[None, :][one],
+            np.zeros(1, np.int64)[one],
+            np.array([n_ranks])[one],
         )
 
     def is_atom(self) -> NDArray[np.bool_]:
         """Pieces that are one single value."""
         return np.equal(self.low, self.high)
+
+    def piece_of_rank(self) -> Ints:
+        """The piece of each rank that lies in one of these pieces, ascending."""
+        return np.repeat(np.arange(self.low.size), self.rank_end - self.rank_begin)
 
     def take(self, chosen: NDArray[Any]) -> Pieces:
         """Some of the pieces, by mask or position."""
@@ -135,16 +140,13 @@ class Pieces:
         """The cells that hold a rank; piece p was cut into cells first_cell[p], first_cell[p] + 1, ..."""
         sums = np.zeros((totals.shape[0] + 1, 3), np.int64)
         np.cumsum(totals, axis=0, out=sums[1:])
-        parent = np.repeat(np.arange(self.low.size), self.rank_end - self.rank_begin)
-        rank_ids = np.arange(parent.size) + np.repeat(
-            self.rank_begin - np.cumsum(self.rank_end - self.rank_begin) + (self.rank_end - self.rank_begin),
-            self.rank_end - self.rank_begin,
-        )
+        parent = self.piece_of_rank()
+        sizes = self.rank_end - self.rank_begin
+        rank_ids = np.arange(parent.size) + (self.rank_begin - np.cumsum(sizes) + sizes)[parent]
         # A rank inside its piece becomes a rank among all the cells laid side by side.
         wanted = ranks[rank_ids] - self.below[parent, 0] + sums[first_cell[parent], 0]
         cell = np.searchsorted(sums[1:, 0], wanted)
-        is_new = np.append(True, np.diff(cell) > 0)[: cell.size]
-        starts = np.flatnonzero(is_new)
+        starts = np.flatnonzero(np.append(True, cell[1:] > cell[:-1])[: cell.size])
         cells, parents = cell[starts], parent[starts]
         below = self.below[parents] + sums[cells] - sums[first_cell[parents]]
         ends = np.append(starts[1:], cell.size)[: starts.size]
@@ -190,91 +192,76 @@ def find_cuts(
     ``pool`` holds all rows of the pieces that are not atoms (and, for soft labels, of the atoms too);
     ``total`` is rows and label limbs of the whole data.
     """
-    if ranks.size == 0:
-        no_keys, no_limbs = np.empty(0, np.uint64), np.empty((0, 2), np.int64)
-        return Cuts(no_keys, no_keys, no_limbs, no_limbs, no_limbs[:, 0], total[1:])
-    pooled = np.ones(pieces.low.size, np.bool_) if soft else ~pieces.is_atom()
-    rank_piece = np.repeat(np.arange(pieces.low.size), pieces.rank_end - pieces.rank_begin)
+    rank_piece = pieces.piece_of_rank()
     keys = pieces.low[rank_piece]
     below, equal = pieces.below[rank_piece], pieces.inside[rank_piece]
+    pooled = ~pieces.is_atom() | soft
     if pooled.any():
         in_pool = pooled[rank_piece]
         keys[in_pool], below[in_pool], equal[in_pool] = _select(pieces.take(pooled), pool, ranks[in_pool])
 
-    leaders = np.flatnonzero(np.append(True, np.diff(keys) != 0))
-    under, at = np.ascontiguousarray(below[leaders].T), np.ascontiguousarray(equal[leaders].T)
-    groups = Groups(
-        below=under[0],
-        below_high=under[1],
-        below_low=under[2],
-        size=at[0],
-        high=at[1],
-        low=at[2],
-        first_rank=np.append(leaders, ranks.size),
-        ranks=ranks - below[:, 0],
-    )
     atom_seed = np.uint64(_streams.stream(_streams.ATOM, seed))
-    n = int(total[0])
+    n = np.int64(total[0])
     if soft:
-        tie_keys, label, inside = _split_soft(atom_seed, n, groups, keys[leaders], pool)
+        tie_keys, label, inside = _split_soft(atom_seed, n, ranks, keys, below, equal, pool)
     else:
-        tie_keys, label, inside = _split_binary(atom_seed, n, groups, threads)
+        tie_keys, label, inside = _split_binary(atom_seed, n, ranks, keys, below, equal, threads)
     return Cuts(keys, tie_keys, label, _carried(below[:, 1:] + inside), equal[:, 0], total[1:])
 
 
 def _carried(sums: Ints) -> Ints:
     """Carry the low limb (last column) into the high one (the column before it)."""
-    sums = np.array(sums)
     sums[:, -2], sums[:, -1] = _fixedpoint.carry(sums[:, -2], sums[:, -1])
     return sums
 
 
 def _select(pieces: Pieces, pool: Pool, ranks: Ints) -> tuple[Keys, Ints, Ints]:
     """For each rank: the key of its row, and rows and label limbs below and at that key."""
-    gathered = int(pieces.inside[:, 0].sum())
-    if pool.n_rows() != gathered:
+    inside = pieces.inside[:, 0]
+    if pool.n_rows() != inside.sum():
         raise RuntimeError(
-            f"the data changed during the fit: {gathered} rows were to be gathered, {pool.n_rows()} were "
+            f"the data changed during the fit: {inside.sum()} rows were to be gathered, {pool.n_rows()} were "
             "found. Fit from data that stays as it is."
         )
-    rank_piece = np.repeat(np.arange(pieces.low.size), pieces.rank_end - pieces.rank_begin)
-    pool_start = np.cumsum(pieces.inside[:, 0]) - pieces.inside[:, 0]
-    places = ranks - pieces.below[rank_piece, 0] + pool_start[rank_piece] - 1
+    rank_piece = pieces.piece_of_rank()
+    bases = pieces.below[rank_piece]
+    places = ranks - bases[:, 0] + (np.cumsum(inside) - inside)[rank_piece] - 1
     if pool.copies is None:
         keys = np.sort(pool.keys)[places]
     else:
         order = np.argsort(pool.keys)
         keys = pool.keys[order][np.searchsorted(np.cumsum(pool.copies[order]), places, side="right")]
-
-    leaders = np.flatnonzero(np.append(True, np.diff(keys) != 0))
-    cut_piece = rank_piece[leaders]
-    under = np.zeros((leaders.size, 3), np.int64)
-    at = np.zeros((leaders.size, 3), np.int64)
-    tally_around_cuts(
-        pool.keys, pool.high, pool.low, pool.multiplicity(), keys[leaders], pieces.low[cut_piece], under, at
+    below, equal = np.zeros((2, ranks.size, 3), np.int64)
+    copies = NO_COPIES if pool.copies is None else pool.copies
+    count_around_cuts(
+        pool.keys, pool.high, pool.low, copies, keys, pieces.low[rank_piece], bases, below, equal
     )
-    # What lies below a cut: its own stretch, and those of the cuts before it in the same piece.
-    sums = np.cumsum(under + at, axis=0) - at
-    first_of_piece = np.searchsorted(cut_piece, cut_piece)
-    start = sums[first_of_piece] - under[first_of_piece]
-    below = _carried(pieces.below[cut_piece] + sums - start)
-    owner = np.cumsum(np.append(True, np.diff(keys) != 0)) - 1
-    return keys, below[owner], _carried(at)[owner]
+    return keys, below, equal
 
 
-def _split_binary(seed: np.uint64, n: int, groups: Groups, threads: int) -> tuple[Keys, Ints, Ints]:
+def _groups(keys: Keys) -> list[slice]:
+    """Runs of equal keys: the cuts that share a tie group."""
+    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: keys.size]).tolist()
+    return [slice(begin, end) for begin, end in pairwise([*starts, keys.size])]
+
+
+def _split_binary(
+    seed: np.uint64, n: np.int64, ranks: Ints, keys: Keys, below: Ints, equal: Ints, threads: int
+) -> tuple[Keys, Ints, Ints]:
     """Per rank: tie key, label limbs, label limbs of the rows of its group with smaller keys."""
-    cut_keys = np.zeros(groups.ranks.size, np.uint64)
-    labels, before = np.zeros((2, groups.ranks.size), np.int64)
-    split_binary_groups(seed, np.int64(n), groups, np.int64(SMALL_GROUP), cut_keys, labels, before)
-    for g in np.flatnonzero(groups.size > SMALL_GROUP):
-        state = np.uint64(tie_state(seed, np.int64(n), groups, g))
-        own = slice(groups.first_rank[g], groups.first_rank[g + 1])
-        cut_keys[own], labels[own], before[own] = _split_large_group(
-            state, int(groups.size[g]), int(groups.high[g]), groups.ranks[own], threads
-        )
-    no_low = np.zeros_like(labels)
-    return cut_keys, np.stack([labels, no_low], axis=1), np.stack([before, no_low], axis=1)
+    tie_keys = np.zeros(ranks.size, np.uint64)
+    label, before = np.zeros((2, ranks.size, 2), np.int64)
+    split_binary_groups(seed, n, ranks, keys, below, equal, SMALL_GROUP, tie_keys, label[:, 0], before[:, 0])
+    if (equal[:, 0] > SMALL_GROUP).any():
+        for own in _groups(keys):
+            size, positives = equal[own.start, :2].tolist()
+            if size > SMALL_GROUP:
+                state = np.uint64(tie_state(seed, n, below, equal, own.start))
+                local = ranks[own] - below[own.start, 0]
+                tie_keys[own], label[own, 0], before[own, 0] = _split_large_group(
+                    state, size, positives, local, threads
+                )
+    return tie_keys, label, before
 
 
 def _split_large_group(
@@ -318,31 +305,32 @@ def _split_large_group(
 
 
 def _split_soft(
-    seed: np.uint64, n: int, groups: Groups, group_keys: Keys, pool: Pool
+    seed: np.uint64, n: np.int64, ranks: Ints, keys: Keys, below: Ints, equal: Ints, pool: Pool
 ) -> tuple[Keys, Ints, Ints]:
     """``_split_binary`` for fractions: each group's labels, largest first, are keyed and sorted."""
-    cut_keys = np.zeros(groups.ranks.size, np.uint64)
-    label, before = np.zeros((2, groups.ranks.size, 2), np.int64)
-    multiplicity = pool.multiplicity()
-    for g in range(groups.size.size):
-        state = np.uint64(tie_state(seed, np.int64(n), groups, g))
-        own = slice(groups.first_rank[g], groups.first_rank[g + 1])
-        rows = np.flatnonzero(pool.keys == group_keys[g])
-        rows = rows[np.lexsort((-pool.low[rows], -pool.high[rows]))]
-        rows = np.repeat(rows, multiplicity[rows])
-        keys = np.empty(rows.size, np.uint64)
-        row_keys(state, keys)
-        order = np.argsort(keys)
-        high, low = pool.high[rows][order], pool.low[rows][order]
-        places = groups.ranks[own] - 1
-        cut_keys[own] = keys[order][places]
+    tie_keys = np.zeros(ranks.size, np.uint64)
+    label, before = np.zeros((2, ranks.size, 2), np.int64)
+    for own in _groups(keys):
+        high, low = _labels_at(pool, keys[own.start])
+        row_tie_keys = np.empty(high.size, np.uint64)
+        row_keys(np.uint64(tie_state(seed, n, below, equal, own.start)), row_tie_keys)
+        order = np.argsort(row_tie_keys)
+        places = ranks[own] - below[own.start, 0] - 1
+        tie_keys[own] = row_tie_keys[order][places]
+        high, low = high[order], low[order]
         label[own, 0], label[own, 1] = high[places], low[places]
         # The low limb is summed in halves, so that 2**44 rows would fit.
-        half = _fixedpoint.LOW_BITS // 2
-        coarse, fine = np.cumsum(low >> half) - (low >> half), np.cumsum(low & ((1 << half) - 1))
-        fine -= low & ((1 << half) - 1)
-        coarse += fine >> half
-        before[own, 0] = (np.cumsum(high) - high + (coarse >> (_fixedpoint.LOW_BITS - half)))[places]
-        remainder = coarse & ((1 << (_fixedpoint.LOW_BITS - half)) - 1)
-        before[own, 1] = ((remainder << half) | (fine & ((1 << half) - 1)))[places]
-    return cut_keys, label, before
+        half, mask = _fixedpoint.LOW_BITS // 2, (1 << _fixedpoint.LOW_BITS // 2) - 1
+        fine = (np.cumsum(low & mask) - (low & mask))[places]
+        coarse = (np.cumsum(low >> half) - (low >> half))[places] + (fine >> half)
+        before[own, 0] = (np.cumsum(high) - high)[places] + (coarse >> half)
+        before[own, 1] = ((coarse & mask) << half) | (fine & mask)
+    return tie_keys, label, before
+
+
+def _labels_at(pool: Pool, key: np.uint64) -> tuple[Ints, Ints]:
+    """Label limbs of the pool's rows at one score, largest label first, copies written out."""
+    rows = np.flatnonzero(pool.keys == key)
+    rows = rows[np.lexsort((-pool.low[rows], -pool.high[rows]))]
+    rows = np.repeat(rows, pool.multiplicity()[rows])
+    return pool.high[rows], pool.low[rows]

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from fastbin import _fixedpoint, _streams
 from fastbin._cellmaps import scores_of
 from fastbin._cuts import Cuts
-from fastbin.bounds import boundary_ranks
 from fastbin.model import Calibrator
 
 NUDGE = 2.0**-52
@@ -17,15 +16,15 @@ NUDGE = 2.0**-52
 def calibrator_from_cuts(
     cuts: Cuts,
     *,
-    n_samples: int,
+    ranks: NDArray[np.int64],
     n_bins: int,
     seed: int,
     soft: bool,
     boundary_points: str,
     delta: float,
 ) -> Calibrator:
-    """Algorithm 1, lines 9-15: average the labels strictly between consecutive cuts."""
-    interior_counts = np.diff(boundary_ranks(n_samples, n_bins)) - 1
+    """Algorithm 1, lines 9-15: average the labels strictly between consecutive ranks A_0 .. A_B."""
+    interior_counts = ranks[1:] - ranks[:-1] - 1
     no_sum = np.zeros((1, 2), np.int64)
     upper = np.concatenate([cuts.before, cuts.total[None, :]])
     lower = np.concatenate([no_sum, cuts.before + cuts.label])
@@ -39,7 +38,7 @@ def calibrator_from_cuts(
         values = (values + delta * _uniforms(seed, n_bins)) / (1.0 + delta)
     return Calibrator(
         method="uniform_mass",
-        n_samples=n_samples,
+        n_samples=int(ranks[-1]) - 1,
         n_bins=n_bins,
         seed=seed,
         edges=scores_of(cuts.keys),
@@ -69,7 +68,7 @@ def distinct(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     order = np.argsort(values, kind="stable")
     ascending = values[order]
-    if (np.diff(ascending) > 0).all():
+    if (ascending[1:] > ascending[:-1]).all():
         return values
     moved = ascending.tolist()
     base, steps, previous = 0.0, 0, -1.0

@@ -83,7 +83,9 @@ def fit_uniform_mass(
         hint=sample_of(score_column) if n > COLLECT_ROWS else None,
         threads=n_threads,
     )
-    parts = [(0, n)] if n <= COLLECT_ROWS else row_ranges(n, n_threads, PART_ROWS)
+    if n <= COLLECT_ROWS:
+        n_threads = 1  # handing a small job to another thread takes longer than the job
+    parts = row_ranges(n, n_threads, PART_ROWS)
     while (step := plan.step()) is not None:
 
         def run(rows: tuple[int, int], step=step) -> Partial:  # type: ignore[no-untyped-def]
@@ -157,17 +159,18 @@ def fit_counts(
         np.concatenate([ones[present], (everyone - ones)[present]]),
     )
     total = np.array([n, int(ones.sum()), 0])
+    ranks = boundary_ranks(n, number)
     cuts = find_cuts(
         Pieces.of_everything(total, number - 1),
         pool,
-        boundary_ranks(n, number)[1:-1],
+        ranks[1:-1],
         total,
         seed,
         soft=False,
         threads=_validate.thread_number(None),
     )
     return calibrator_from_cuts(
-        cuts, n_samples=n, n_bins=number, seed=seed, soft=False, boundary_points="exclude", delta=0.0
+        cuts, ranks=ranks, n_bins=number, seed=seed, soft=False, boundary_points="exclude", delta=0.0
     )
 
 

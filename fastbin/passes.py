@@ -335,8 +335,8 @@ class FitPlan:
         wanted = min(max(DEFAULT_CELLS, CELLS_PER_BIN * self.n_bins), MOST_CELLS)
         self._most_cells = n_cells or 1 << (wanted - 1).bit_length()
         self._cells: Cells | None = None
-        self._total = np.zeros(3, np.int64)
-        self._pieces = Pieces.of_everything(self._total, 0)
+        self._ranks = self._total = np.zeros(0, np.int64)
+        self._pieces: Pieces
         self._heavy: Pieces | None = None
         self._calibrator: Calibrator | None = None
         small = n_samples is not None and n_samples <= COLLECT_ROWS
@@ -356,6 +356,7 @@ class FitPlan:
             merged.faults.raise_if_any()
             _validate.enough_samples(merged.n_rows, self.n_bins)
             self._n = merged.n_rows
+            self._ranks = boundary_ranks(self._n, self.n_bins)
         elif merged.n_rows != self._n:
             raise RuntimeError(
                 f"the data changed during the fit: {self._n} rows in the first pass, {merged.n_rows} now. "
@@ -379,9 +380,6 @@ class FitPlan:
             raise RuntimeError("this fit is not done; feed the results of step() until it returns None.")
         return self._calibrator
 
-    def _ranks(self) -> NDArray[np.int64]:
-        return boundary_ranks(self._n, self.n_bins)[1:-1]
-
     def _histogram_step(self) -> Step:
         if self._hint is not None and self._hint.size:
             self._cells = cells_from_sample(self._hint, self._most_cells)
@@ -404,14 +402,14 @@ class FitPlan:
         self._total[1:] = _fixedpoint.carry(self._total[1], self._total[2])
         whole = Pieces.of_everything(self._total, self.n_bins - 1)
         low, high = self._cells.key_ranges()
-        self._pieces = whole.cut(self._ranks(), np.zeros(1, np.int64), merged.totals, low, high)
+        self._pieces = whole.cut(self._ranks[1:-1], np.zeros(1, np.int64), merged.totals, low, high)
         self._decide()
 
     def _take_refinement(self, step: Step, merged: Partial) -> None:
         assert merged.totals is not None and merged.key_span is not None and step.subcells is not None
         assert self._heavy is not None
         low, high = np.ascontiguousarray(merged.key_span.T)
-        finer = self._heavy.cut(self._ranks(), step.subcells.first, merged.totals, low, high)
+        finer = self._heavy.cut(self._ranks[1:-1], step.subcells.first, merged.totals, low, high)
         self._pieces = self._pieces.joined_with(finer)
         self._decide()
 
@@ -455,11 +453,17 @@ class FitPlan:
 
     def _finish(self, pool: Pool) -> None:
         cuts = find_cuts(
-            self._pieces, pool, self._ranks(), self._total, self.seed, soft=self._soft, threads=self.threads
+            self._pieces,
+            pool,
+            self._ranks[1:-1],
+            self._total,
+            self.seed,
+            soft=self._soft,
+            threads=self.threads,
         )
         self._calibrator = calibrator_from_cuts(
             cuts,
-            n_samples=self._n,
+            ranks=self._ranks,
             n_bins=self.n_bins,
             seed=self.seed,
             soft=self._soft,

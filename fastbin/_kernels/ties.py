@@ -4,8 +4,6 @@ The k rows of a tie group that holds a cut are numbered by decreasing label and 
 split depends on the multiset of rows and the seed alone, not on any order of the rows.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from fastbin._jit import jit
@@ -18,20 +16,11 @@ HALF_LIMB = LIMB // 2
 HALF_MASK = (1 << HALF_LIMB) - 1
 
 
-class Groups(NamedTuple):
-    """Tie groups that hold cuts, one column each, and the cuts' ranks inside them (1-based, ascending).
-
-    Group g holds ranks first_rank[g] .. first_rank[g + 1] - 1. Label sums are fixed-point limb pairs.
-    """
-
-    below: np.ndarray
-    below_high: np.ndarray
-    below_low: np.ndarray
-    size: np.ndarray
-    high: np.ndarray
-    low: np.ndarray
-    first_rank: np.ndarray
-    ranks: np.ndarray
+@jit
+def row_keys(state, keys):
+    """Fill ``keys`` with the keys of rows 0, 1, 2, ... of a stream. O(rows)."""
+    for i in range(keys.size):
+        keys[i] = row_key(state, np.uint64(i))
 
 
 @jit
@@ -59,72 +48,94 @@ def add_labels(target, at, copies, high, low):
 
 
 @jit
-def tally_around_cuts(keys, high_limbs, low_limbs, copies, cuts, floors, below, equal):
-    """For each cut: rows and label limbs with floor <= key < cut and above the cut before it; and at the cut.
-
-    ``cuts`` ascend and are distinct; ``below`` and ``equal`` are (cuts, 3) and added to. O(rows log cuts).
-    """
-    for i in range(keys.size):
-        key = keys[i]
-        at = first_not_below(cuts, key, 0, cuts.size)
-        if at == cuts.size or key < floors[at]:
-            continue
-        target = equal if key == cuts[at] else below
-        add_labels(target, at, copies[i], high_limbs[i], low_limbs[i])
+def carry(target, at):
+    """Bring the low limb of one row of sums to 0 <= low < 2**38."""
+    target[at, 1] += target[at, 2] >> LIMB
+    target[at, 2] &= LIMB_MASK
 
 
 @jit
-def tie_state(seed, n, groups, g):
-    """The hash state that keys the rows of tie group g."""
+def count_around_cuts(keys, high_limbs, low_limbs, copies, cuts, floors, bases, below, equal):
+    """For each cut: rows and label limbs (n, 3) below it and at it, among all rows of the data.
+
+    ``cuts`` ascend and may repeat. The rows given are those of the pieces that the cuts lie in; ``floors`` is
+    the lowest key of each cut's piece, ``bases`` what lies below that piece; no ``copies`` means one of each.
+    O(rows log cuts).
+    """
+    distinct = np.empty(cuts.size, np.uint64)
+    first = np.empty(cuts.size + 1, np.int64)
+    n_distinct = 0
+    for r in range(cuts.size):
+        if r == 0 or cuts[r] != cuts[r - 1]:
+            distinct[n_distinct] = cuts[r]
+            first[n_distinct] = r
+            n_distinct += 1
+    first[n_distinct] = cuts.size
+
+    for i in range(keys.size):
+        at = first_not_below(distinct, keys[i], 0, n_distinct)
+        if at == n_distinct or keys[i] < floors[first[at]]:
+            continue  # above the last cut of its piece
+        target = equal if keys[i] == distinct[at] else below
+        add_labels(target, first[at], copies[i] if copies.size else 1, high_limbs[i], low_limbs[i])
+
+    for at in range(n_distinct):
+        r = first[at]
+        same_piece = at > 0 and floors[r] == floors[r - 1]
+        for column in range(3):
+            below[r, column] += (
+                below[r - 1, column] + equal[r - 1, column] if same_piece else bases[r, column]
+            )
+        carry(below, r)
+        for other in range(r + 1, first[at + 1]):
+            below[other] = below[r]
+            equal[other] = equal[r]
+
+
+@jit
+def tie_state(seed, n, below, equal, r):
+    """The hash state that keys the rows of the tie group of cut r; ``seed`` has absorbed tag and seed."""
     state = absorb(seed, np.uint64(n))
-    state = absorb(state, np.uint64(groups.below[g]))
-    state = absorb(state, np.uint64(groups.below_high[g]))
-    state = absorb(state, np.uint64(groups.below_low[g]))
-    state = absorb(state, np.uint64(groups.size[g]))
-    state = absorb(state, np.uint64(groups.high[g]))
-    return absorb(state, np.uint64(groups.low[g]))
+    for column in range(3):
+        state = absorb(state, np.uint64(below[r, column]))
+    for column in range(3):
+        state = absorb(state, np.uint64(equal[r, column]))
+    return state
 
 
 @jit
-def split_binary_groups(seed, n, groups, largest, cut_keys, cut_labels, positives_before):
-    """Split every tie group of at most ``largest`` rows with 0/1 labels; ``seed`` has absorbed tag and seed.
+def split_binary_groups(seed, n, ranks, cuts, below, equal, largest, cut_keys, cut_labels, positives_before):
+    """Split every tie group of at most ``largest`` rows with 0/1 labels at the cuts that lie in it.
 
-    Per rank: the key of that row, its label, and the positives of its group with smaller keys.
-    O(k log k) for a group of k rows.
+    Cuts of one group have equal entries in ``cuts``. Per cut: the key of its row, the row's label, and the
+    positives of the group with smaller keys; the outputs come in as zeros. O(k log k) for a group of k rows.
     """
-    for g in range(groups.size.size):
-        size = groups.size[g]
-        if size > largest:
-            continue
-        state = tie_state(seed, n, groups, g)
-        begin, end = groups.first_rank[g], groups.first_rank[g + 1]
+    begin = 0
+    while begin < cuts.size:
+        end = begin + 1
+        while end < cuts.size and cuts[end] == cuts[begin]:
+            end += 1
+        size, positives = equal[begin, 0], equal[begin, 1]
         if size == 1:
-            cut_keys[begin] = row_key(state, np.uint64(0))
-            cut_labels[begin] = groups.high[g]
-            continue
-        keys = np.empty(size, np.uint64)
-        for i in range(size):
-            keys[i] = row_key(state, np.uint64(i))
-        ordered = np.sort(keys)
-        for r in range(begin, end):
-            cut_keys[r] = ordered[groups.ranks[r] - 1]
-        # Rows 0 .. positives-1 are the positives: count each below the first cut that is above it.
-        for i in range(groups.high[g]):
-            r = first_not_below(cut_keys, keys[i], begin, end)
-            if r < end and cut_keys[r] == keys[i]:
-                cut_labels[r] = 1
-                r += 1
-            if r < end:
-                positives_before[r] += 1
-        for r in range(begin + 1, end):
-            positives_before[r] += positives_before[r - 1]
-
-
-@jit
-def row_keys(state, keys):
-    """Fill ``keys`` with the keys of rows 0, 1, 2, ... of a stream. O(rows)."""
-    for i in range(keys.size):
-        keys[i] = row_key(state, np.uint64(i))
+            cut_keys[begin] = row_key(tie_state(seed, n, below, equal, begin), np.uint64(0))
+            cut_labels[begin] = positives
+        elif size <= largest:
+            keys = np.empty(size, np.uint64)
+            row_keys(tie_state(seed, n, below, equal, begin), keys)
+            ordered = np.sort(keys)
+            for r in range(begin, end):
+                cut_keys[r] = ordered[ranks[r] - below[r, 0] - 1]
+            # Rows 0 .. positives-1 are the positives: count each below the first cut that is above it.
+            for i in range(positives):
+                r = first_not_below(cut_keys, keys[i], begin, end)
+                if r < end and cut_keys[r] == keys[i]:
+                    cut_labels[r] = 1
+                    r += 1
+                if r < end:
+                    positives_before[r] += 1
+            for r in range(begin + 1, end):
+                positives_before[r] += positives_before[r - 1]
+        begin = end
 
 
 @jit

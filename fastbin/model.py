@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
 from dataclasses import dataclass, fields
@@ -151,6 +152,8 @@ class Calibrator:
             out = np.empty(column.size, np.float64)
         else:
             _check_out(out, column.size)
+            if np.may_share_memory(column, out):  # ties are settled after the first values are written
+                column = column.copy()
         self._fill(column, self.values, out, np.nan, row_ids, rng, nan, threads)
         return out
 
@@ -461,8 +464,17 @@ class Calibrator:
                 f"has fewer than {ROWS_WITHOUT_WARNING} rows: row positions would give the same tie keys in "
                 "every call, which voids the guarantee. Pass row_ids= (any key of the row), or rng=.",
                 TieWarning,
-                stacklevel=4,
+                stacklevel=_callers_level(),
             )
+
+
+def _callers_level() -> int:
+    """The stack level, seen from the caller of this function, of the first frame outside this module."""
+    level, frame = 1, inspect.currentframe()
+    frame = frame and frame.f_back
+    while frame is not None and frame.f_globals.get("__name__") == __name__:
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _check_out(out: Any, n: int) -> None:

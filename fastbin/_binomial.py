@@ -19,7 +19,7 @@ Nothing here validates its arguments; `fastbin.bounds` does. A bin without label
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import lru_cache
 
@@ -270,7 +270,7 @@ def float_at_least(point: Fraction) -> float:
     return math.nextafter(rounded, math.inf) if Fraction(rounded) < point else rounded
 
 
-# --- the rules of uniform mass ------------------------------------------------------------------------
+# --- the rules of uniform mass ----------------------------------------------------------------------
 
 
 def product_rule(multiplicities: npt.ArrayLike, alpha: float) -> Criterion:
@@ -362,22 +362,30 @@ def max_bins(kind: str, n: int, e: float, alpha: float) -> int:
     The numbers of bins whose smaller size is q - 1 are neighbours, and within such a block the rule is linear
     in the number of bins: its two ends decide. There are at most 2 sqrt(n + 1) blocks.
     """
-    total, root = n + 1, math.isqrt(n + 1)
-    by_size = np.arange(2, root + 1)
-    by_bins = total // np.arange(1, root + 1)
-    quotients = np.unique(np.concatenate([by_size, by_bins[by_bins >= 2]]))
-    fewest, most = total // (quotients + 1) + 1, total // quotients
-    # A block can only hold an answer if one of its two sizes passes at the level of its fewest bins.
-    sizes = np.unique(np.concatenate([quotients - 1, quotients]))
-    probes = probe_tails(sizes, *on_lattice(sizes, e), _SCAN_OFFSETS)
-    best = np.minimum(*(probes[np.searchsorted(sizes, quotients + shift)] for shift in (-1, 0)))
-    possible = np.flatnonzero(best <= level_per_bin(kind, fewest, alpha))
-    for low, high in zip(fewest[possible].tolist(), most[possible].tolist(), strict=True):
-        if _meets(kind, n, high, alpha, e):
-            return int(high)
-        if _meets(kind, n, low, alpha, e):
-            return int(smallest(low, high, lambda n_bins: not _meets(kind, n, n_bins, alpha, e))) - 1
+    for quotients in _quotients(n + 1):
+        fewest, most = (n + 1) // (quotients + 1) + 1, (n + 1) // quotients
+        # A block can only hold an answer if one of its two sizes passes at the level of its fewest bins.
+        sizes = np.stack([quotients - 1, quotients]).ravel()
+        probes = probe_tails(sizes, *on_lattice(sizes, e), _SCAN_OFFSETS).reshape(2, -1)
+        possible = probes.min(axis=0) <= level_per_bin(kind, fewest, alpha)
+        for low, high in zip(fewest[possible].tolist(), most[possible].tolist(), strict=True):
+            if _meets(kind, n, high, alpha, e):
+                return int(high)
+            if _meets(kind, n, low, alpha, e):
+                return int(smallest(low, high, lambda n_bins: not _meets(kind, n, n_bins, alpha, e))) - 1
     return 0
+
+
+def _quotients(total: int) -> Iterator[IntArray]:
+    """The distinct values of total // B for B = total // 2, ..., 1, increasing, a chunk at a time."""
+    root = math.isqrt(total)
+    for start in range(2, root + 1, _SCAN_CHUNK):
+        yield np.arange(start, min(start + _SCAN_CHUNK, root + 1))
+    # Beyond the root the values are those of the small B; total // root itself may be the root again.
+    fewer = root - 1 if total // root == root else root
+    for start in range(fewer, 0, -_SCAN_CHUNK):
+        quotients = total // np.arange(start, max(start - _SCAN_CHUNK, 0), -1)
+        yield quotients[quotients >= 2]
 
 
 # --- mean absolute deviation ------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import os
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ FORMAT = "fastbin calibrator"
 SCHEMA_VERSION = 1
 LARGEST_FILE = 256 * 1024 * 1024
 LARGEST_INTEGER = 2**63 - 1
-LARGEST_WORD = 2**64 - 1
+LARGEST_FLOAT = sys.float_info.max
 
 FIELDS = (
     "method", "n_samples", "n_bins", "seed", "labels", "boundary_points", "delta", "edges", "edge_keys",
@@ -34,7 +35,17 @@ METHODS = ("uniform_mass",)
 
 
 class ModelFileError(ValueError):
-    """A file or dictionary that is not a sound fastbin model."""
+    """A file or dictionary that is not a sound fastbin model.
+
+    Examples
+    --------
+    >>> import fastbin as fb
+    >>> try:
+    ...     fb.Calibrator.from_dict({})
+    ... except fb.ModelFileError as error:
+    ...     print("refused")
+    refused
+    """
 
 
 def calibrator_to_dict(calibrator: Calibrator) -> dict[str, Any]:
@@ -124,7 +135,7 @@ class _Reader:
 
     def real(self, name: str) -> float:
         value = self._data[name]
-        if type(value) not in (int, float) or not 0.0 <= value < math.inf:
+        if type(value) not in (int, float) or not 0 <= value <= LARGEST_FLOAT:
             raise self.fail(name, "a finite number of at least 0")
         return float(value)
 
@@ -167,9 +178,14 @@ class _Reader:
 
     def numbers(self, name: str, size: int) -> NDArray[np.float64]:
         infinities = {"inf": math.inf, "-inf": -math.inf}
-        values = [infinities.get(v, v) if isinstance(v, str) else v for v in self._list(name, size)]
-        if not all(type(value) in (int, float) for value in values):
-            raise self.fail(name, "numbers")
+        values: list[Any] = [
+            infinities.get(v, v) if isinstance(v, str) else v for v in self._list(name, size)
+        ]
+        is_number = (
+            type(v) in (int, float) and (abs(v) <= LARGEST_FLOAT or abs(v) == math.inf) for v in values
+        )
+        if not all(is_number):
+            raise self.fail(name, "float64 numbers")
         return np.array(values, np.float64)
 
 
@@ -181,7 +197,8 @@ def _checked(read: _Reader) -> Calibrator:
     if n < 2 * n_bins - 1:
         raise read.fail("n_samples", "at least 2*n_bins - 1")
     edges, edge_keys = read.numbers("edges", n_bins - 1), read.keys("edge_keys", n_bins - 1)
-    rising = (np.diff(edges) > 0) | ((np.diff(edges) == 0) & (edge_keys[1:] > edge_keys[:-1]))
+    tied = edges[1:] == edges[:-1]
+    rising = (edges[1:] > edges[:-1]) | (tied & (edge_keys[1:] > edge_keys[:-1]))
     if not rising.all():
         raise read.fail("edges", "in ascending order, equal ones by ascending key")
     counts = read.integers("counts", n_bins, n)

@@ -33,6 +33,7 @@ def ids_from(row_ids: ArrayLike | None, n: int) -> IdsOf:
     if ids.dtype.kind in "US":
         return lambda rows: text_words(ids[rows].tolist())
     if ids.dtype.kind in "OT":  # Python strings or ints, and NumPy's variable-width strings
+        _check_objects(ids.tolist())
         return lambda rows: _object_words(ids[rows].tolist())
     raise TypeError(
         f"row_ids must be integers or text; got dtype {ids.dtype}. Pass a key that identifies the row, "
@@ -40,15 +41,17 @@ def ids_from(row_ids: ArrayLike | None, n: int) -> IdsOf:
     )
 
 
+def _check_objects(ids: list[Any]) -> None:
+    kinds = {type(one) for one in ids}
+    if not (kinds <= {str} or kinds <= {int}):
+        found = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise TypeError(f"row_ids must be all integers or all text; found {found}. Convert with str().")
+
+
 def _object_words(ids: list[Any]) -> NDArray[np.uint64]:
-    if all(isinstance(one, str) for one in ids):
+    if isinstance(ids[0], str):
         return text_words(ids)
-    if all(isinstance(one, int) and not isinstance(one, bool) for one in ids):
-        return np.array([one & _streams.MASK for one in ids], np.uint64)
-    found = sorted({type(one).__name__ for one in ids})
-    raise TypeError(
-        f"row_ids must be all integers or all text; found {', '.join(found)}. Convert with str()."
-    )
+    return np.array([one & _streams.MASK for one in ids], np.uint64)
 
 
 def text_words(texts: list[str] | list[bytes]) -> NDArray[np.uint64]:

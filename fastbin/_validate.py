@@ -131,14 +131,19 @@ def integer(value: Any, name: str, rule: str) -> int:
         raise TypeError(f"{name} must be {rule}; got {value!r}. Pass an integer.") from None
 
 
-def bin_number(n_bins: Any) -> int:
-    """The number of bins: an integer of at least 1."""
-    number = integer(n_bins, "n_bins", "an integer of at least 1")
+def at_least_one(value: Any, name: str, *, example: int = 1) -> int:
+    """A count that makes sense from 1 on."""
+    number = integer(value, name, "an integer of at least 1")
     if number < 1:
         raise ValueError(
-            f"n_bins must be an integer of at least 1; got {number}. Pass for example n_bins=10."
+            f"{name} must be an integer of at least 1; got {number}. Pass for example {name}={example}."
         )
     return number
+
+
+def bin_number(n_bins: Any) -> int:
+    """The number of bins: an integer of at least 1."""
+    return at_least_one(n_bins, "n_bins", example=10)
 
 
 def enough_samples(n: int, n_bins: int) -> None:

@@ -255,7 +255,7 @@ def bin_sizes(n: int, n_bins: int) -> tuple[IntArray, IntArray]:
     return sizes[occurs], multiplicities[occurs]
 
 
-# --- conditional and marginal calibration ---------------------------------------------------------------
+# --- conditional and marginal calibration -----------------------------------------------------------
 
 
 def conditional_epsilon(
@@ -421,7 +421,7 @@ def _exact_epsilon(rule: str, n: int, n_bins: int, alpha: float) -> float:
     return _binomial.smallest_epsilon(*_binomial.uniform_mass_rule(rule, n, n_bins, alpha))
 
 
-# --- realised counts ------------------------------------------------------------------------------------
+# --- realised counts --------------------------------------------------------------------------------
 
 
 def simultaneous_epsilon(counts: npt.ArrayLike, alpha: float, *, method: str = "exact") -> float:
@@ -522,7 +522,7 @@ def _epsilon_of_counts(
     return _binomial.smallest_epsilon(sizes, satisfied)
 
 
-# --- expected calibration error -----------------------------------------------------------------------------
+# --- expected calibration error ---------------------------------------------------------------------
 
 
 def expected_ece(
@@ -570,7 +570,7 @@ def expected_ece(
     order = real(p, "p", "a number between 1 and 2")
     if not 1 <= order <= 2:
         raise ValueError(
-            f"p must be between 1 and 2; got {order}. No bound is known for other orders; pass p=2."
+            f"p must be between 1 and 2; got {order}. No bound is known for other orders. Pass p=2."
         )
     samples, bins = _samples_and_bins(n, n_bins)
     shift = _deltas(delta)
@@ -676,7 +676,7 @@ def max_mad_argument(m: npt.ArrayLike) -> FloatOrArray:
     return _float_result((size + 1) // 2 / (size + 1))
 
 
-# --- one bin ----------------------------------------------------------------------------------------------
+# --- one bin ----------------------------------------------------------------------------------------
 
 
 def binomial_tail(m: npt.ArrayLike, epsilon: npt.ArrayLike) -> FloatOrArray:
@@ -855,7 +855,7 @@ def _edge_of(
     return outside
 
 
-# --- merged bins and isotonic blocks ----------------------------------------------------------------------
+# --- merged bins and isotonic blocks ----------------------------------------------------------------
 
 
 def merge_epsilon(
@@ -944,7 +944,7 @@ def _union_epsilon(m: IntArray, n_sets: FloatArray, alpha: npt.ArrayLike, method
     return _float_result(_elementwise(_single_bin_epsilon, m, t))
 
 
-# --- how many samples, how many bins ----------------------------------------------------------------------
+# --- how many samples, how many bins ----------------------------------------------------------------
 
 
 def required_samples(
@@ -1086,7 +1086,7 @@ def _closed_form_bins(kind: str, method: str, n: int, epsilon: float, alpha: flo
     return _binomial.smallest(1, (n + 1) // 2 + 1, beyond) - 1
 
 
-# --- sample splitting -------------------------------------------------------------------------------------
+# --- sample splitting -------------------------------------------------------------------------------
 
 
 def sample_split_failure(

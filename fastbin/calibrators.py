@@ -177,6 +177,8 @@ def fit_counts(
 def _count_column(values: ArrayLike, name: str) -> NDArray[np.int64]:
     """Counts: integers of at least 0."""
     array = np.asarray(values)
+    if array.shape == (0,):
+        return np.empty(0, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise TypeError(
             f"{name} must be a one-dimensional array of integers; got {array.dtype} of shape {array.shape}. "

@@ -7,13 +7,25 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import os
+import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 import fastbin as fb
 
 USAGE_ERROR, BAD_DATA, NOT_AVAILABLE, INTERRUPTED = 2, 3, 4, 130
+
+
+class _OneLineParser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Leave with the message and where to look for help."""
+        self.exit(USAGE_ERROR, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,14 +33,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     run: Callable[[argparse.Namespace], int] = arguments.run
     try:
-        return run(arguments)
+        code = run(arguments)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         print("fastbin: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:  # the reader of a pipe, such as head, has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (OSError, ImportError) as error:
         return _fail(error, NOT_AVAILABLE)
     except (ValueError, TypeError) as error:
-        return _fail(error, BAD_DATA)
+        return _fail(error, arguments.code_for_bad_values)
+    return code
 
 
 def _fail(error: Exception, code: int) -> int:
@@ -37,12 +54,14 @@ def _fail(error: Exception, code: int) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _OneLineParser(
         prog="fastbin",
         description="Turn classifier scores into probabilities that can be believed, and say how far.",
     )
     parser.add_argument("--version", action="version", version=f"fastbin {fb.__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, parser_class=_OneLineParser
+    )
 
     demo = _command(commands, "demo", _demo, "simulate scores, fit, predict, and print the guarantee")
     demo.add_argument("--rows", type=_positive_int, default=10_000_000, help="rows to fit and to predict")
@@ -51,22 +70,23 @@ def _parser() -> argparse.ArgumentParser:
 
     plan = _command(commands, "plan", _plan, "how many bins, or how many rows: the guarantee before the data")
     plan.add_argument("--n", type=_positive_int, help="calibration rows")
-    plan.add_argument("--alpha", type=float, default=0.1, help="probability that the guarantee fails")
+    plan.add_argument("--alpha", type=_probability, default=0.1, help="probability that the guarantee fails")
     plan.add_argument("--epsilon", type=float, help="how far off a bin may be")
     plan.add_argument("--bins", type=_positive_int, help="number of bins")
     plan.add_argument("--kind", choices=("conditional", "marginal"), default="conditional",
                       help="every bin at once, or an average row")  # fmt: skip
 
     show = _command(commands, "show", _show, "print a model file: its bins and its guarantee")
+    show.set_defaults(code_for_bad_values=BAD_DATA)
     show.add_argument("model", help="a file written by Calibrator.save")
-    show.add_argument("--alpha", type=float, default=0.1, help="probability that the guarantee fails")
+    show.add_argument("--alpha", type=_probability, default=0.1, help="probability that the guarantee fails")
 
     _command(commands, "warmup", _warmup, "compile everything now, for example in a container image")
     return parser
 
 
 def _command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    commands: argparse._SubParsersAction[_OneLineParser],
     name: str,
     run: Callable[[argparse.Namespace], int],
     summary: str,
@@ -74,27 +94,51 @@ def _command(
     parser = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.",
                                  formatter_class=argparse.ArgumentDefaultsHelpFormatter)  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON on standard output")
-    parser.set_defaults(run=run)
+    # Wrong values come from the command line itself, unless the command reads data.
+    parser.set_defaults(run=run, code_for_bad_values=USAGE_ERROR)
     return parser
 
 
-def _positive_int(text: str) -> int:
-    number = int(text.replace("_", "").replace(",", ""))
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, not {number}")
+def _whole(text: str, least: int) -> int:
+    try:
+        number = int(text.replace("_", "").replace(",", ""))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None
+    if number < least:
+        raise argparse.ArgumentTypeError(f"must be at least {least}, not {number}")
     return number
 
 
+def _positive_int(text: str) -> int:
+    return _whole(text, 1)
+
+
 def _seed(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"must be at least 0, not {number}")
+    return _whole(text, 0)
+
+
+def _probability(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0.0 < number < 1.0:
+        raise argparse.ArgumentTypeError(f"must be a number strictly between 0 and 1, not {text}")
     return number
 
 
 def _print(arguments: argparse.Namespace, data: dict[str, object], text: str) -> int:
-    print(json.dumps(data, indent=1) if arguments.json else text)
+    print(json.dumps(data, indent=1) if arguments.json else _wrapped(text))
     return 0
+
+
+def _wrapped(text: str) -> str:
+    """Long sentences broken into lines on a terminal; a pipe gets them whole."""
+    if not sys.stdout.isatty():
+        return text
+    width = min(shutil.get_terminal_size().columns, 100)
+    lines = text.split("\n")
+    return "\n".join(textwrap.fill(line, width) if len(line) > 2 * width else line for line in lines)
 
 
 def _demo(arguments: argparse.Namespace) -> int:
@@ -122,7 +166,7 @@ def _show(arguments: argparse.Namespace) -> int:
     calibrator = fb.load(arguments.model)
     guarantee = calibrator.guarantee(arguments.alpha)
     data = {**calibrator.to_dict(), "guarantee": {**guarantee.to_dict(), "sentence": str(guarantee)}}
-    return _print(arguments, data, f"{calibrator}\n\n{textwrap.fill(f'Guarantee: {guarantee}', 100)}")
+    return _print(arguments, data, f"{calibrator}\n\nGuarantee: {guarantee}")
 
 
 def _warmup(arguments: argparse.Namespace) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -87,6 +86,7 @@ def _timed(work: Callable[[], Result]) -> tuple[Result, float]:
 
 def run(rows: int, bins: int, seed: int, say: Callable[[str], None]) -> DemoReport:
     """Run the demonstration, telling ``say`` what is going on."""
+    fb.bounds.conditional_epsilon(rows, bins, 0.1)  # refuses too many bins for the rows before any work
     say("compiling the kernels (once; later processes load them from the cache) ...")
     compile_seconds = fb.warmup()
     say(f"  {compile_seconds:.1f} s")
@@ -120,6 +120,8 @@ def run(rows: int, bins: int, seed: int, say: Callable[[str], None]) -> DemoRepo
 
 def text(report: DemoReport) -> str:
     """The report for people."""
+    before = f"{report.ece_before:.5f} before (scores in {ECE_CELLS} equal cells)"
+    after = f"{report.ece_after:.5f} after ({report.bins} bins)"
     lines = [
         "",
         str(report.calibrator),
@@ -127,11 +129,9 @@ def text(report: DemoReport) -> str:
         _speed("fit", report.rows, report.fit_seconds),
         _speed("predict", report.rows, report.predict_seconds),
         "",
-        f"calibration error on {report.rows:,} fresh rows:",
-        f"{report.ece_before:12.5f}  before (raw scores, {ECE_CELLS} cells of equal width)",
-        f"{report.ece_after:12.5f}  after  (calibrated, {report.bins} bins)",
+        f"calibration error on {report.rows:,} fresh rows: {before}, {after}",
         "",
-        textwrap.fill(f"Guarantee: {report.guarantee}", 100),
+        f"Guarantee: {report.guarantee}",
     ]
     return "\n".join(lines)
 

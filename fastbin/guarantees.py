@@ -32,7 +32,7 @@ THEOREMS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Guarantee:
     """What is known about a calibrator's values, whatever the distribution of the data.
 
@@ -80,6 +80,13 @@ class Guarantee:
     holds: bool
     reason: str
     assumptions: tuple[str, ...] = ASSUMPTIONS
+
+    def __repr__(self) -> str:
+        return (
+            f"Guarantee(alpha={self.alpha}, n_samples={self.n_samples}, n_bins={self.n_bins}, "
+            f"method={self.method!r}, conditional={self.conditional}, marginal={self.marginal}, "
+            f"expected_ece={self.expected_ece}, holds={self.holds})"
+        )
 
     def __str__(self) -> str:
         what = f"{self.n_bins} bins fitted on {self.n_samples:,} calibration rows"
@@ -134,9 +141,7 @@ def uniform_mass_guarantee(
 ) -> Guarantee:
     """Theorems 1 and 2 and Corollary 1 for a uniform-mass fit, in the sharpest form that covers it."""
     alpha = _validate.probability(alpha, "alpha")
-    tried = _validate.integer(candidates, "candidates", "an integer of at least 1")
-    if tried < 1:
-        raise ValueError(f"candidates must be at least 1; got {tried}. Pass how many fits were compared.")
+    tried = _validate.at_least_one(candidates, "candidates")
     if method is None:
         method = "hoeffding" if calibrator.soft_labels else "exact"
     _validate.choice(method, "method", METHODS)

@@ -24,7 +24,19 @@ ROWS_WITHOUT_WARNING = 1000
 
 
 class TieWarning(UserWarning):
-    """A small call met a score equal to a tied cut and has nothing but row positions to break the tie."""
+    """A small call met a score equal to a tied cut and has nothing but row positions to break the tie.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import fastbin as fb
+    >>> calibrator = fb.fit_uniform_mass([0.5] * 9, [0, 1, 1, 0, 1, 0, 1, 1, 0], n_bins=2)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     values = calibrator.predict([0.5])
+    >>> caught[0].category is fb.TieWarning
+    True
+    """
 
 
 @dataclass(frozen=True, eq=False, repr=False)

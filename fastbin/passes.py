@@ -192,7 +192,7 @@ def _run_collect(step: Step, scores: Column, labels: Column, offset: int) -> Par
         pool = Pool(keys, narrow.astype(np.int64), np.zeros(keys.size, np.int64))
     else:
         faults += _label_faults(labels, offset)
-        pool = Pool(keys, *_fixedpoint.split(labels))
+        pool = Pool(keys, *_fixedpoint.split(np.zeros(labels.size) if faults.n_labels else labels))
     return Partial("collect", scores.size, soft=narrow is None, pool=pool, faults=faults)
 
 
@@ -208,9 +208,11 @@ def _run_histogram(step: Step, scores: Column, labels: Column, offset: int) -> P
         if narrow is not None:
             n_nan = histogram_binary(block, narrow, step.cell_map, packed)
         else:
-            faults += _label_faults(label_block, offset + start)
+            wrong = _label_faults(label_block, offset + start)
+            faults += wrong
             soft = True
-            n_nan = histogram_soft(block, *_fixedpoint.split(label_block), step.cell_map, count, high, low)
+            limbs = _fixedpoint.split(np.zeros(block.size) if wrong.n_labels else label_block)
+            n_nan = histogram_soft(block, *limbs, step.cell_map, count, high, low)
         faults += _nan_faults(n_nan, block, offset + start)
         rows_since_flush += block.size
         if rows_since_flush >= _fixedpoint.ROWS_BETWEEN_CARRIES:
@@ -325,15 +327,17 @@ class FitPlan:
         self.boundary_points = _validate.choice(boundary_points, "boundary_points", ("exclude", "include"))
         self.delta = _validate.perturbation(delta)
         self.seed = _streams.seed_from(rng)
-        self.gather_rows = gather_rows
-        self.threads = threads
+        self.gather_rows = _validate.at_least_one(gather_rows, "gather_rows")
+        self.threads = _validate.thread_number(threads)
         if n_samples is not None:
             _validate.enough_samples(n_samples, self.n_bins)
         self._n = 0
         self._soft = False
         self._hint = None if hint is None else _validate.score_array(hint, "hint")
         wanted = min(max(DEFAULT_CELLS, CELLS_PER_BIN * self.n_bins), MOST_CELLS)
-        self._most_cells = n_cells or 1 << (wanted - 1).bit_length()
+        self._most_cells = 1 << (wanted - 1).bit_length()
+        if n_cells is not None:
+            self._most_cells = _validate.at_least_one(n_cells, "n_cells")
         self._cells: Cells | None = None
         self._ranks = self._total = np.zeros(0, np.int64)
         self._pieces: Pieces

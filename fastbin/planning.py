@@ -216,7 +216,7 @@ def auto_bins(n: int) -> tuple[int, str]:
     return by_error, "the cube root of n, which balances noise within bins against their width"
 
 
-# --- small things ---------------------------------------------------------------------------------------
+# --- small things -----------------------------------------------------------------------------------
 
 
 def _cube_root(n: int) -> int:

@@ -135,3 +135,36 @@ def test_the_hash_without_numba_is_the_same_hash(state):
     rows = np.array(WORDS, np.uint64)
     assert _streams.row_keys(state, rows).tolist() == [ref.row_key(state, w) for w in WORDS]
     assert _streams.stream(b"fb.atom ", *WORDS) == ref.stream(ref.ATOM, *WORDS)
+
+
+def test_many_text_ids_are_hashed_by_the_kernel_as_by_the_definition(one_atom):
+    """Lengths 0..40, two- to four-byte characters: every padding of the last word."""
+    ids = [("aé漢😀z" * 40)[i % 17 : i % 17 + i % 41] + str(i)[: i % 3] for i in range(2_500)]
+    cal = with_edge_keys(one_atom, [2**63])
+    scores = np.full(len(ids), 0.5)
+    want = ref.assign_reference(cal, scores, ids)
+    assert 1_000 < want.sum() < 1_500
+    for form in (
+        ids,
+        np.array(ids),
+        np.array(ids, dtype=object),
+        np.array(ids, dtype=np.dtypes.StringDType()),
+    ):
+        np.testing.assert_array_equal(cal.assign(scores, row_ids=form), want)
+
+
+def test_bytes_ids_are_the_text_they_encode(one_atom):
+    cal = with_edge_keys(one_atom, [2**63])
+    ids = ["a", "bc", "Zoë", "12345678", "123456789"] * 40
+    encoded = [text.encode() for text in ids]
+    np.testing.assert_array_equal(
+        cal.assign(np.full(200, 0.5), row_ids=np.array(encoded)), ref.assign_reference(cal, [0.5] * 200, ids)
+    )
+
+
+@pytest.mark.parametrize("n", [200, 3_000])
+def test_python_integers_in_an_object_array_are_integers(one_atom, n):
+    ids = [i * 7**20 for i in range(n)]
+    cal = with_edge_keys(one_atom, [2**63])
+    got = cal.assign(np.full(n, 0.5), row_ids=np.array(ids, dtype=object))
+    np.testing.assert_array_equal(got, ref.assign_reference(cal, [0.5] * n, ids))

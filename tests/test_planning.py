@@ -22,7 +22,7 @@ def noted(answer: Plan, word: str) -> list[int]:
     return [row.n_bins for row in answer.rows if word in row.note]
 
 
-# --- n is known ---------------------------------------------------------------------------------------
+# --- n is known -------------------------------------------------------------------------------------
 
 
 def test_rows_are_the_bounds():
@@ -82,7 +82,7 @@ def test_the_page_keeps_two_digits_of_small_numbers():
     assert "0.000040" in page
 
 
-# --- epsilon is known -----------------------------------------------------------------------------------
+# --- epsilon is known -------------------------------------------------------------------------------
 
 
 def test_samples_for_one_number_of_bins():
@@ -103,7 +103,7 @@ def test_samples_over_bins(kind):
     assert ("every bin" if kind == "conditional" else "a new point") in str(answer).splitlines()[0]
 
 
-# --- the automatic rule ---------------------------------------------------------------------------------
+# --- the automatic rule -----------------------------------------------------------------------------
 
 
 @given(st.integers(1, 10**7))
@@ -123,7 +123,7 @@ def test_auto_examples(n, expected):
     assert plan(n).reason == auto_bins(n)[1]
 
 
-@pytest.mark.parametrize("root", [10, 99, 100, 101, 99_999])
+@pytest.mark.parametrize("root", [10, 99, 100, 101, 2000])
 def test_cube_roots_are_exact(root):
     assert noted(plan(root**3), "n^(1/3)") == [root]
     assert noted(plan(root**3 - 1), "n^(1/3)") == [root - 1]
@@ -133,7 +133,7 @@ def test_too_few_samples_is_said():
     assert "not even one bin" in auto_bins(20)[1]
 
 
-# --- the object -----------------------------------------------------------------------------------------
+# --- the object -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("answer", [plan(19, n_bins=10), plan(epsilon=0.2)], ids=["bins", "samples"])
@@ -158,7 +158,7 @@ def test_frozen():
         plan(100).alpha = 0.2
 
 
-# --- bad arguments ----------------------------------------------------------------------------------------
+# --- bad arguments ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

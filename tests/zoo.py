@@ -124,6 +124,7 @@ def columns(n, seed=0):
     rng = np.random.default_rng(seed)
     u = rng.random(n)
     half = n // 2
+    decades = np.where(u < 0.5, -1.0, 1.0) * 10.0 ** (600 * rng.random(n) - 300)
     return {
         "uniform": u,
         "all equal": np.full(n, 0.3),
@@ -133,7 +134,8 @@ def columns(n, seed=0):
         "one outlier": np.r_[np.full(n - 1, 0.5), 1e300][rng.permutation(n)],
         "two decimals": np.round(u, 2),
         "exponents": 10.0 ** (-300 * u),
-        "both signs, all exponents": np.where(u < 0.5, -1.0, 1.0) * 10.0 ** (600 * rng.random(n) - 300),
+        "both signs, all exponents": decades,
+        "all exponents and infinities": np.where(u < 0.2, -np.inf, np.where(u > 0.8, np.inf, decades)),
         "sorted": np.sort(u),
         "reversed": np.sort(u)[::-1].copy(),
         "1e-17 apart": 1e-3 + 1e-17 * rng.integers(0, n, n),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastbin._kernels.cells import CellMap
+from fastbin._kernels.cells import CellMap, cell_of
 from fastbin._kernels.hashing import order_keys
 from fastbin._validate import score_block
 
@@ -97,15 +97,11 @@ def cells_from_keys(keys: Keys, n_cells: int) -> Cells:
     own_cells = np.int64(1) << bits
     first_cell = np.cumsum(own_cells + gap_follows) - own_cells - gap_follows
 
-    return Cells(
-        CellMap(
-            np.uint64(base),
-            np.uint64(top),
-            np.uint64(shift),
-            _table(prefixes, first_cell, own_cells, shift - bits, shift, top - base),
-        ),
-        _lowest_keys(prefixes, first_cell, own_cells, gap_follows, bits, base, shift, top),
-    )
+    table = _table(prefixes, first_cell, own_cells, shift - bits, shift, top - base)
+    cell_map = CellMap(np.uint64(base), np.uint64(top), np.uint64(shift), table)
+    lowest = _lowest_keys(prefixes, first_cell, own_cells, gap_follows, bits, base, shift)
+    # Keys above the sample are clamped into the cell of its top; the cells behind that one stay empty.
+    return Cells(cell_map, lowest[: int(cell_of(np.uint64(top), cell_map)) + 1])
 
 
 def _occupied_prefixes(keys: Keys, base: int, shift: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -140,7 +136,6 @@ def _lowest_keys(
     bits: NDArray[np.int64],
     base: int,
     shift: int,
-    top: int,
 ) -> Keys:
     owner = np.repeat(np.arange(prefixes.size), own_cells + gap_follows)
     within = np.arange(owner.size) - first_cell[owner]
@@ -152,4 +147,4 @@ def _lowest_keys(
         + (within.astype(np.uint64) << step_bits)
     )
     lowest[0] = 0  # keys below the sample are clamped into the first cell
-    return lowest[lowest <= np.uint64(top)]  # and keys above it into the last that it reaches
+    return lowest

@@ -322,7 +322,7 @@ def required_samples(kind: str, e: float, alpha: float, n_bins: int, *, first: b
     m = _first_size_within(e, level) - 1 if first else _last_size_beyond(e, level)
     if m == 0:
         return 2 * n_bins - 1
-    n_larger = smallest(0, n_bins, lambda r: _meets(kind, (m + 1) * n_bins + r - 1, n_bins, alpha, e))
+    n_larger = smallest(1, n_bins, lambda r: _meets(kind, (m + 1) * n_bins + r - 1, n_bins, alpha, e))
     return (m + 1) * n_bins + n_larger - 1
 
 
@@ -377,13 +377,11 @@ def max_bins(kind: str, n: int, e: float, alpha: float) -> int:
 
 
 def _quotients(total: int) -> Iterator[IntArray]:
-    """The distinct values of total // B for B = total // 2, ..., 1, increasing, a chunk at a time."""
+    """All total // B for B = total // 2, ..., 1, increasing (one may come twice), a chunk at a time."""
     root = math.isqrt(total)
     for start in range(2, root + 1, _SCAN_CHUNK):
         yield np.arange(start, min(start + _SCAN_CHUNK, root + 1))
-    # Beyond the root the values are those of the small B; total // root itself may be the root again.
-    fewer = root - 1 if total // root == root else root
-    for start in range(fewer, 0, -_SCAN_CHUNK):
+    for start in range(root, 0, -_SCAN_CHUNK):
         quotients = total // np.arange(start, max(start - _SCAN_CHUNK, 0), -1)
         yield quotients[quotients >= 2]
 

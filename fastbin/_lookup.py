@@ -5,7 +5,7 @@ Both give the same bits. A service that scores a few records never loads the com
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,11 +18,13 @@ from fastbin._parallel import parallel_map, row_ranges
 from fastbin._validate import score_block
 
 if TYPE_CHECKING:
-    from fastbin._kernels.lookup import Grid
+    from fastbin._kernels.lookup import CellGrid, Grid
 
 SMALL_BATCH = 2048  # below this, NumPy is as fast as the kernel and needs no compiler
 BLOCK_ROWS = 1 << 16  # one task; its list of tied rows is half a megabyte
-FEWEST_CELLS, MOST_CELLS = 1 << 8, 1 << 16
+FEWEST_CELLS = 1 << 8
+MOST_GRID_CELLS = 1 << 14  # beyond, its table leaves the L1 cache, and the cell map is as good
+MOST_CELLS = 1 << 17
 CELLS_PER_CUT = 4
 
 # Row ids of the rows at these positions, as 64-bit words.
@@ -52,18 +54,19 @@ class CutTable:
         """
         if scores.size <= SMALL_BATCH:
             return self._look_up_small(scores, table, out, ids_of, state)
-        from fastbin._kernels.lookup import look_up, resolve_ties  # noqa: PLC0415 - loads the compiler
+        from fastbin._kernels.lookup import resolve_ties  # noqa: PLC0415 - loads the compiler
 
-        grid = self._grid
+        grid, look_up = self._compiled
+        reached = table[self._bins_reached]  # by place among the distinct cuts, not by bin
 
         def one_block(rows: tuple[int, int]) -> tuple[NDArray[np.int64], int]:
             block, target = score_block(scores[rows[0] : rows[1]]), out[rows[0] : rows[1]]
             listed = np.empty(block.size, np.int64)
-            n_ties, n_nan = look_up(block, grid, table, target, listed)
+            n_ties, n_nan = look_up(block, grid, reached, target, listed)
             listed = listed[:n_ties]
             if n_ties:
                 ids = ids_of(listed + rows[0])
-                resolve_ties(block, listed, ids, np.uint64(state), grid, self.keys, table, target)
+                resolve_ties(block, listed, ids, np.uint64(state), self.edges, self.keys, table, target)
             return listed + rows[0], n_nan
 
         some_ties, n_nan = np.empty(0, np.int64), 0
@@ -98,25 +101,68 @@ class CutTable:
         return np.concatenate([[np.nan], self.edges])
 
     @cached_property
-    def _grid(self) -> Grid:
+    def _distinct(self) -> NDArray[np.float64]:
+        """The cuts without repetition: cuts on one atom cannot be told apart by the score."""
+        return np.unique(self.edges)
+
+    @cached_property
+    def _bins_reached(self) -> NDArray[np.int64]:
+        """The bin above the first j distinct cuts, j = 0, 1, ...: past all cuts at an equal score."""
+        return np.append(0, np.searchsorted(self.edges, self._distinct, side="right"))
+
+    @cached_property
+    def _compiled(self) -> tuple[Any, Callable[..., tuple[int, int]]]:
+        """The look-up's tables, and the kernel that reads them."""
+        from fastbin._kernels.lookup import look_up_cells, look_up_grid  # noqa: PLC0415 - loads the compiler
+
+        grid = self._grid()
+        if grid is not None:
+            return grid, look_up_grid
+        return self._cell_grid(), look_up_cells
+
+    def _grid(self) -> Grid | None:
+        """Equal cells over the range of the cuts, if few enough of them part all cuts."""
         from fastbin._kernels.lookup import Grid  # noqa: PLC0415 - loads the compiler
 
-        finite = self.edges[np.isfinite(self.edges)]
+        finite = self._distinct[np.isfinite(self._distinct)]
         origin = float(finite[0]) if finite.size else 0.0
         with np.errstate(over="ignore"):
             span = float(finite[-1] - origin) if finite.size else 0.0
-        distinct = np.unique(self.edges)  # cuts on one atom cannot be told apart by any grid
-        n_cells = FEWEST_CELLS
-        while n_cells < MOST_CELLS and (
-            n_cells < CELLS_PER_CUT * distinct.size
-            or _fullest(_cells_of(distinct, origin, span, n_cells)) > 1
-        ):
-            n_cells *= 2
-        cells = _cells_of(self.edges, origin, span, n_cells)
-        steps = _fullest(cells).bit_length()
-        start = np.searchsorted(cells, np.arange(n_cells)).astype(np.uint32)
-        cuts = np.concatenate([[np.nan], self.edges, np.full(1 << steps, np.nan)])
-        return Grid(origin, _grid_scale(span, n_cells), float(n_cells - 1), steps, start, cuts)
+        for n_cells in _powers_of_two(CELLS_PER_CUT * self._distinct.size, FEWEST_CELLS, MOST_GRID_CELLS):
+            cells = _grid_cells(self._distinct, origin, _grid_scale(span, n_cells), n_cells)
+            if _fullest(cells) <= 1:
+                start = np.searchsorted(cells, np.arange(n_cells)).astype(np.uint32)
+                scale = _grid_scale(span, n_cells)
+                return Grid(origin, scale, float(n_cells - 1), start, self._padded_cuts(1))
+        return None
+
+    def _cell_grid(self) -> CellGrid:
+        """Cells that are dense where the cuts are."""
+        from fastbin._cellmaps import cells_from_keys, keys_of  # noqa: PLC0415 - loads the compiler
+        from fastbin._kernels.lookup import CellGrid  # noqa: PLC0415 - loads the compiler
+
+        keys = keys_of(self._distinct)
+        for n_cells in _powers_of_two(2 * CELLS_PER_CUT * keys.size, FEWEST_CELLS, MOST_CELLS):
+            cells = cells_from_keys(keys, n_cells)
+            home = np.searchsorted(cells.lowest, keys, side="right") - 1
+            if _fullest(home) <= 1:
+                break
+        steps = max(1, _fullest(home).bit_length())
+        start = np.searchsorted(home, np.arange(cells.lowest.size)).astype(np.uint32)
+        return CellGrid(cells.cell_map, steps, start, self._padded_cuts(1 << steps))
+
+    def _padded_cuts(self, behind: int) -> NDArray[np.float64]:
+        return np.concatenate([[np.nan], self._distinct, np.full(behind, np.nan)])
+
+
+def _powers_of_two(at_least: int, fewest: int, most: int) -> Iterator[int]:
+    """Powers of two from the first that is enough, up to ``most``; ``most`` itself in any case."""
+    number = fewest
+    while number < min(at_least, most):
+        number *= 2
+    while number <= most:
+        yield number
+        number *= 2
 
 
 def _grid_scale(span: float, n_cells: int) -> float:
@@ -126,12 +172,12 @@ def _grid_scale(span: float, n_cells: int) -> float:
     return scale if np.isfinite(scale) else 0.0
 
 
-def _cells_of(edges: NDArray[np.float64], origin: float, span: float, n_cells: int) -> NDArray[np.int64]:
+def _grid_cells(cuts: NDArray[np.float64], origin: float, scale: float, n_cells: int) -> NDArray[np.int64]:
     """The cell of each cut, by the kernel's own formula."""
     with np.errstate(invalid="ignore", over="ignore"):
-        place = (edges - origin) * _grid_scale(span, n_cells)
-    place = np.where(place > 0.0, place, 0.0)
-    return np.minimum(place, float(n_cells - 1)).astype(np.int64)
+        step = (cuts - origin) * scale
+    step = np.where(step > 0.0, step, 0.0)
+    return np.minimum(step, float(n_cells - 1)).astype(np.int64)
 
 
 def _fullest(cells: NDArray[np.int64]) -> int:

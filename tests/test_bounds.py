@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import betabinom, binom
+from scipy.stats import beta, betabinom, binom
 
 from fastbin import _binomial, bounds
 
@@ -311,6 +311,9 @@ def test_leaving_out_hopeless_candidates_changes_nothing(m, z, on_lattice):
     assert _binomial.probe_tails(np.array([m]), np.array([j]), point)[0] <= full
     for level in (full * 0.999, full * 1.001):
         assert _binomial.tail_exceeds(m, e, level) == (full > level)
+    kept = _binomial._contenders(m, int(j), float(point), full / 2)
+    left_out = np.setdiff1d(all_k, kept)
+    assert (_binomial.paired_tails(m, j, point, left_out) < full / 2).all()
 
 
 # --- the closed form above 100,000 ------------------------------------------------------------------
@@ -380,6 +383,28 @@ def test_binomial_epsilon_is_the_smallest_for_large_bins(m, t):
         _binomial.paired_tails(m, i, i / (2 * m), np.arange(i // 2 + 1, m + 1)).max() for i in (j, j - 1)
     ]
     assert whole[0] <= t < whole[1]
+
+
+def test_a_poor_probe_costs_time_and_nothing_else(monkeypatch):
+    """The search trusts its quick lower bounds only when they reject; what it accepts it checks in full."""
+    cases = [((49,), 0.01), ((10,), 0.1), ((500, 501), 0.003), ((33, 34), 0.05), ((7, 80, 1000), 0.1)]
+
+    def epsilons():
+        return [_binomial.smallest_epsilon(m, _binomial.product_rule(np.ones(len(m)), t)) for m, t in cases]
+
+    expected = epsilons()
+    honest = _binomial.probe_tails
+    monkeypatch.setattr(_binomial, "probe_tails", lambda *arguments: 0.6 * honest(*arguments))
+    assert epsilons() == expected
+
+
+@pytest.mark.parametrize("alpha", [0.9, 0.999, 0.9999999])
+def test_alpha_close_to_one(alpha):
+    """There the search meets tails of exactly 1."""
+    for n, B in ((3, 2), (6, 2), (17, 4), (60, 7)):
+        sizes, copies = bounds.bin_sizes(n, B)
+        e = bounds.conditional_epsilon(n, B, alpha)
+        assert np.prod((1 - bounds.binomial_tail(sizes, e)) ** copies) >= (1 - alpha) * (1 - 1e-9)
 
 
 def slow_epsilon(sizes: list[int], meets) -> float:
@@ -578,6 +603,9 @@ def test_expected_error_is_below_the_papers():
 def test_high_probability_error_bound():
     assert bounds.ece_upper(999, 20, 0.1) == pytest.approx(0.1040, abs=5e-5)
     assert bounds.ece_upper(2659, 10, 0.1) == pytest.approx(0.0501, abs=5e-5)
+    heaviest = beta(143 + 1, 1003 - 143).isf(0.1 / 14)  # 7 bins of 142 or 143 points
+    unequal = bounds.max_mad(142) + math.sqrt(heaviest * math.log(20) / (2 * 142))
+    assert bounds.ece_upper(1003, 7, 0.1) == pytest.approx(unequal, rel=1e-12)
     one_bin = bounds.max_mad(50) + math.sqrt(math.log(20) / 100)
     assert bounds.ece_upper(50, 1, 0.1) == pytest.approx(one_bin, rel=1e-14)
 
@@ -833,6 +861,19 @@ def test_split_sizes(split, kind, method, expected):
 
     assert failure(n - 1) > 0.1
     assert all(failure(later) <= 0.1 for later in range(n, n + 50))
+
+
+@pytest.mark.parametrize(("B", "split", "epsilon"), [(5, 0.2, 0.3), (8, 0.1, 0.2), (10, 0.1, 0.2)])
+def test_split_sizes_where_the_first_success_is_not_the_last_failure(B, split, epsilon):
+    def within(n):
+        n1 = math.floor(split * n)
+        return bounds.sample_split_failure(n1, n - n1, B, epsilon, method="hoeffding") <= 0.3
+
+    found = bounds.sample_split_required(epsilon, 0.3, B, split=split, method="hoeffding")
+    n = range(math.ceil((B + 1) / split), found + 200)
+    failures = [number for number in n if not within(number)]
+    assert found == max(failures) + 1
+    assert any(within(number) for number in n if number < found)
 
 
 def test_rounding_the_split_moves_the_answer_by_one():

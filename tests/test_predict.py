@@ -35,6 +35,8 @@ def test_assign_counts_the_cuts_at_or_below_the_key(n, distinct):
         np.testing.assert_array_equal(ref.bits(cal.predict(points, row_ids=ids)), ref.bits(cal.values[want]))
 
 
+# Interpreted, the kernel's inf * 0 warns; it means "one cell", and the comparisons that follow decide.
+@pytest.mark.filterwarnings("ignore:invalid value encountered in scalar multiply:RuntimeWarning")
 @pytest.mark.parametrize("name", zoo.COLUMN_NAMES)
 @pytest.mark.parametrize("n_bins", [1, 2, 40, 1000])
 def test_assign_on_awkward_cuts(name, n_bins):

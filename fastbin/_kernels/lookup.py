@@ -1,69 +1,104 @@
-"""From scores to bins: a grid look-up, a few branch-free comparisons, and ties put aside."""
+"""From scores to bins: a table look-up, one comparison, and ties put aside.
+
+Both look-ups find ``place``, how many distinct cuts are <= the score: the number of cuts in cells below the
+score's cell plus those of its own cell that are <= it. The cells are equal steps of the score where that
+puts at most one cut in each (five operations a row), otherwise those of a cell map (thirteen), which can be
+dense anywhere.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from fastbin._jit import jit
-from fastbin._kernels.hashing import row_key
+from fastbin._kernels.cells import CellMap, cell_of
+from fastbin._kernels.hashing import order_key, row_key
+
+ONE = np.uint64(1)
 
 
 class Grid(NamedTuple):
-    """Equal cells over the range of the cuts.
+    """Equal cells: the score's is ``(score - origin) * scale``, clamped to 0 .. last_cell.
 
-    ``start[c]`` cuts lie in cells below c; no cell holds more than 2**steps - 1 cuts. ``cuts`` is the cut
-    scores between NaNs, one in front and 2**steps behind: no comparison with them is ever true.
+    ``start[c]`` distinct cuts lie in cells below c. ``cuts`` is the distinct cuts with NaN in front and
+    behind: no comparison with NaN is ever true.
     """
 
     origin: float
     scale: float
     last_cell: float
+    start: np.ndarray
+    cuts: np.ndarray
+
+
+class CellGrid(NamedTuple):
+    """Cells of a cell map, none with more than 2**steps - 1 cuts; ``start`` and ``cuts`` as in a Grid."""
+
+    cell_map: CellMap
     steps: int
     start: np.ndarray
     cuts: np.ndarray
 
 
 @jit
-def count_cuts(score, grid):
-    """How many cuts are <= score. O(1) where cells hold one cut; NaN gives 0."""
-    # The map is monotone: subtraction and multiplication by a positive number round monotonically.
-    place = (np.float64(score) - grid.origin) * grid.scale
-    place = max(0.0, place)
-    place = min(grid.last_cell, place)
-    bin_ = np.uint64(grid.start[np.uint64(place)])
-    for step in range(grid.steps - 1, -1, -1):
-        half = np.uint64(1) << np.uint64(step)
-        bin_ += half * np.uint64(grid.cuts[bin_ + half] <= score)
-    return bin_
-
-
-@jit
-def look_up(scores, grid, table, out, tie_rows):
-    """out[i] = table[bin of score i], cells left-closed; rows whose score equals a cut are listed. O(n).
+def look_up_grid(scores, grid, table, out, tie_rows):
+    """out[i] = table[place of score i]; rows whose score equals a cut are listed. O(n), one cut a cell at most.
 
     Returns how many rows were listed, and how many scores are NaN (their ``out`` means nothing).
     """
+    origin, scale, last_cell = grid.origin, grid.scale, grid.last_cell
+    start, cuts = grid.start, grid.cuts
     n_ties, n_nan = 0, 0
     for i in range(scores.size):
         score = scores[i]
-        bin_ = count_cuts(score, grid)
-        out[i] = table[bin_]
+        # Monotone in the score: subtraction, and multiplication by a positive number, round monotonically.
+        step = (np.float64(score) - origin) * scale
+        # Not max(): it may keep a NaN, and NaN has no place in the table.
+        step = step if step > 0.0 else 0.0  # noqa: FURB136
+        step = step if step < last_cell else last_cell  # noqa: FURB136
+        # Through int64: a direct conversion to unsigned takes a branch on machines without AVX-512.
+        place = np.uint64(start[np.uint64(np.int64(step))])
+        place += np.uint64(cuts[place + ONE] <= score)
+        out[i] = table[place]
         n_nan += score != score
-        if grid.cuts[bin_] == score:
+        if cuts[place] == score:
             tie_rows[n_ties] = i
             n_ties += 1
     return n_ties, n_nan
 
 
 @jit
-def resolve_ties(scores, tie_rows, ids, state, grid, cut_keys, table, out):
-    """Rows at a cut's score stay above the cut only if their key is not below the cut's key. O(ties)."""
+def look_up_cells(scores, grid, table, out, tie_rows):
+    """The same through a cell map: any cuts, O(log) in those that share a cell."""
+    start, cuts, more_steps = grid.start, grid.cuts, grid.steps - 1
+    n_ties, n_nan = 0, 0
+    for i in range(scores.size):
+        score = scores[i]
+        place = np.uint64(start[cell_of(order_key(score), grid.cell_map)])
+        for step in range(more_steps, 0, -1):  # most often none
+            half = ONE << np.uint64(step)
+            place += half * np.uint64(cuts[place + half] <= score)
+        place += np.uint64(cuts[place + ONE] <= score)
+        out[i] = table[place]
+        n_nan += score != score
+        if cuts[place] == score:
+            tie_rows[n_ties] = i
+            n_ties += 1
+    return n_ties, n_nan
+
+
+@jit
+def resolve_ties(scores, tie_rows, ids, state, edges, edge_keys, table, out):
+    """Rows at a cut's score stay above the cut only if their key is not below the cut's key.
+
+    O(log(edges) + cuts at that score) for each tied row.
+    """
     for at in range(tie_rows.size):
         row = tie_rows[at]
         score = scores[row]
         key = row_key(state, ids[at])
-        bin_ = np.int64(count_cuts(score, grid))
-        while bin_ > 0 and grid.cuts[bin_] == score and key < cut_keys[bin_ - 1]:
+        bin_ = np.searchsorted(edges, score, side="right")
+        while bin_ > 0 and edges[bin_ - 1] == score and key < edge_keys[bin_ - 1]:
             bin_ -= 1
         out[row] = table[bin_]
 

@@ -8,7 +8,15 @@ from numpy.typing import ArrayLike, NDArray
 from fastbin import _streams, _validate
 from fastbin._cellmaps import Cells, cells_from_keys, sample_of
 from fastbin._kernels.hashing import order_keys
-from fastbin._kernels.order import count_cells, scatter_words, settle_runs, write_rows
+from fastbin._kernels.order import (
+    count_cells,
+    fill_hashes,
+    has_one_key,
+    hash_words,
+    scatter_words,
+    settle_runs,
+    write_rows,
+)
 from fastbin._parallel import parallel_map, row_ranges
 
 Keys = NDArray[np.uint64]
@@ -63,17 +71,28 @@ def tie_broken_argsort(
     return _sorted_rows(keys, np.empty(0, np.int64), state, n_threads)
 
 
-def _hashes(rows: Rows, ids: Rows, state: int) -> Keys:
-    return _streams.row_keys(state, (ids[rows] if ids.size else rows).astype(np.uint64))
+def _hashes(n: int, ids: Rows, state: int, threads: int) -> Keys:
+    """Tie keys of n rows."""
+    hashes = np.empty(n, np.uint64)
+
+    def fill(rows: tuple[int, int]) -> None:
+        fill_hashes(ids, rows[0], np.uint64(state), hashes[slice(*rows)])
+
+    for _ in parallel_map(fill, row_ranges(n, threads, BLOCK_ROWS), threads):
+        pass
+    return hashes
 
 
 def _sorted_rows(keys: Keys, ids: Rows, state: int, threads: int) -> Rows:
     """Local rows in the order of (key, hash); ``ids`` are their numbers for the hash, empty: the same."""
     n = keys.size
     if n <= SMALL:
-        return np.lexsort((_hashes(np.arange(n), ids, state), keys))
-    # The extremes are in the sample, so that they fall into different cells: recursion always gets ahead.
+        return np.lexsort((_hashes(n, ids, state, 1), keys))
     extremes = [keys.min(), keys.max()]
+    if extremes[0] == extremes[1]:  # an atom: only the hashes differ, and they are distinct
+        keys = _hashes(n, ids, state, threads)
+        extremes = [keys.min(), keys.max()]
+    # The extremes are in the sample, so that they fall into different cells: recursion always gets ahead.
     cells = cells_from_keys(np.sort(np.append(sample_of(keys), extremes)), SORT_CELLS)
     row_bits = (n - 1).bit_length()
     words, starts = _scatter(keys, cells, row_bits, threads)
@@ -93,11 +112,7 @@ def _sorted_rows(keys: Keys, ids: Rows, state: int, threads: int) -> Rows:
         own = slice(starts[cell], starts[cell + 1])
         rows = np.empty(sizes[cell], np.int64)
         write_rows(words[own], np.uint64(row_bits), rows)
-        own_keys = keys[rows]
-        if own_keys.min() == own_keys.max():  # an atom: only the hashes differ, and they are distinct
-            local = _sorted_rows(_hashes(rows, ids, state), rows, state, threads)
-        else:
-            local = _sorted_rows(own_keys, ids[rows] if ids.size else rows, state, threads)
+        local = _sorted_rows(keys[rows], ids[rows] if ids.size else rows, state, threads)
         order[own] = rows[local]
     return order
 
@@ -141,12 +156,16 @@ def _scatter(keys: Keys, cells: Cells, row_bits: int, threads: int) -> tuple[Key
 def _sort_words(words: Keys, keys: Keys, ids: Rows, state: int, row_bits: int) -> None:
     """Sort the words of one cell in place; equal offsets by full key and hash."""
     words.sort()
+    bits, hash_state = np.uint64(row_bits), np.uint64(state)
     long_runs = np.empty((words.size // LONGEST_RUN + 1, 2), np.int64)
-    listed = settle_runs(words, keys, ids, np.uint64(state), np.uint64(row_bits), LONGEST_RUN, long_runs)
-    mask = np.uint64((1 << row_bits) - 1)
+    listed = settle_runs(words, keys, ids, hash_state, bits, LONGEST_RUN, long_runs)
     for begin, end in long_runs[:listed].tolist():
-        rows = (words[begin:end] & mask).astype(np.int64)
-        own_keys, hashes = keys[rows], _hashes(rows, ids, state)
-        same_key = bool((own_keys == own_keys[0]).all())
-        order = np.argsort(hashes) if same_key else np.lexsort((hashes, own_keys))
-        words[begin:end] = words[begin:end][order]
+        run = words[begin:end]
+        if has_one_key(run, keys, bits):
+            hash_words(run, ids, hash_state, bits)
+            run.sort()
+            settle_runs(run, keys, ids, hash_state, bits, run.size, long_runs)
+        else:  # distinct keys closer than the words can tell, beside a cell's few others: rare
+            rows = (run & np.uint64((1 << row_bits) - 1)).astype(np.int64)
+            own_ids = (ids[rows] if ids.size else rows).astype(np.uint64)
+            run[:] = run[np.lexsort((_streams.row_keys(state, own_ids), keys[rows]))]

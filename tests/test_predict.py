@@ -109,13 +109,14 @@ def test_fit_and_predict_keys_come_from_different_streams():
     assert not np.isin(ref.keys_vectorised(cal.seed, np.arange(5_000)), cal.edge_keys).any()
 
 
-@pytest.mark.parametrize("key", [0, 1, 2**63, 2**64 - 1])
-def test_a_key_equal_to_the_cut_goes_up(key):
+@pytest.mark.parametrize("n", [1_500, 5_000])
+@pytest.mark.parametrize("key", [0, 1, 2**63, 2**64 - 1, "of a row"])
+def test_a_key_equal_to_the_cut_goes_up(key, n):
+    ids = np.arange(n)
+    keys = ref.keys_vectorised(0, ids)
+    key = keys[777] if key == "of a row" else np.uint64(key)
     cal = with_edge_keys(fb.fit_uniform_mass([0.5] * 5, [0, 1, 0, 1, 0], 2), [key])
-    ids = np.arange(1_500)
-    np.testing.assert_array_equal(
-        cal.assign(np.full(1_500, 0.5), row_ids=ids), ref.keys_vectorised(0, ids) >= np.uint64(key)
-    )
+    np.testing.assert_array_equal(cal.assign(np.full(n, 0.5), row_ids=ids), keys >= key)
 
 
 def test_an_untied_cut_still_compares_keys_with_the_test_row():

@@ -42,7 +42,7 @@ class CellGrid(NamedTuple):
 
 @jit
 def look_up_grid(scores, grid, table, out, tie_rows):
-    """out[i] = table[place of score i]; rows whose score equals a cut are listed. O(n), one cut a cell at most.
+    """out[i] = table[place of score i]; rows whose score equals a cut are listed. O(n); one cut a cell.
 
     Returns how many rows were listed, and how many scores are NaN (their ``out`` means nothing).
     """

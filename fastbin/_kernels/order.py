@@ -35,6 +35,32 @@ def hash_of(row, ids, state):
 
 
 @jit
+def fill_hashes(ids, first_row, state, hashes):
+    """The tie keys of rows first_row, first_row + 1, ... O(rows)."""
+    for i in range(hashes.size):
+        hashes[i] = hash_of(first_row + i, ids, state)
+
+
+@jit
+def has_one_key(words, keys, row_bits):
+    """Whether all rows of these words have the same key. O(words)."""
+    mask = (np.uint64(1) << row_bits) - np.uint64(1)
+    for i in range(1, words.size):  # noqa: SIM110 - numba knows no generators
+        if keys[words[i] & mask] != keys[words[0] & mask]:
+            return False
+    return True
+
+
+@jit
+def hash_words(words, ids, state, row_bits):
+    """Put the high bits of each row's tie key in place of its key's. O(words)."""
+    mask = (np.uint64(1) << row_bits) - np.uint64(1)
+    for i in range(words.size):
+        row = words[i] & mask
+        words[i] = (hash_of(np.int64(row), ids, state) & ~mask) | row
+
+
+@jit
 def settle_runs(words, keys, ids, state, row_bits, longest, long_runs):
     """Order each run of equal offset by (key, hash) of its rows; runs over ``longest`` are listed instead.
 

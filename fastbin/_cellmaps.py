@@ -5,7 +5,7 @@ The choice affects speed only. Whatever the cells, the fit finishes the few that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -22,15 +22,21 @@ PREFIX_BITS = 16
 SAMPLE_ROWS = 4096
 # Coarse enough that a prefix without samples holds next to nothing: about 16 sampled rows for each.
 MOST_PREFIXES = SAMPLE_ROWS // 16
+NO_ATOM = np.uint64(0)  # the order key of a NaN
+ATOM_ROWS = 4  # a score this often in the sample is counted apart from its cell
 CONSTANT_SHIFT = 63  # a prefix without samples: no bit of the offset tells cells apart
 
 
 @dataclass(frozen=True)
 class Cells:
-    """A cell map and, for each cell, the lowest key in it."""
+    """A cell map; for each cell, the lowest key in it, and a key that many rows seem to share.
+
+    A cell without such an atom has NO_ATOM, a key that no number has; ``atoms`` is None if all cells are.
+    """
 
     cell_map: CellMap
     lowest: Keys
+    atoms: Keys | None = None
 
     def key_ranges(self) -> tuple[Keys, Keys]:
         """Lowest and highest key of each cell."""
@@ -74,9 +80,25 @@ def default_cells(n_cells: int) -> Cells:
 
 
 def cells_from_sample(sample: NDArray[Any], n_cells: int) -> Cells:
-    """At most ``n_cells`` cells, dense where the sample of scores is."""
+    """At most ``n_cells`` cells, dense where the sample of scores is, with the atoms that it shows."""
     keys = np.sort(keys_of(sample[sample == sample]))
-    return cells_from_keys(keys, n_cells) if keys.size else default_cells(n_cells)
+    if keys.size == 0:
+        return default_cells(n_cells)
+    cells = cells_from_keys(keys, n_cells)
+    return replace(cells, atoms=_atoms(keys, cells.lowest))
+
+
+def _atoms(keys: Keys, lowest: Keys) -> Keys | None:
+    """The most frequent key of each cell, where the ascending sample has it often enough."""
+    distinct, copies = np.unique(keys, return_counts=True)
+    often = copies >= ATOM_ROWS
+    if not often.any():
+        return None
+    by_frequency = np.argsort(copies[often], kind="stable")
+    candidates = distinct[often][by_frequency]
+    atoms = np.full(lowest.size, NO_ATOM)
+    atoms[np.searchsorted(lowest, candidates, side="right") - 1] = candidates  # the last one written stays
+    return atoms
 
 
 def cells_from_keys(keys: Keys, n_cells: int) -> Cells:

@@ -7,7 +7,7 @@ gathered from them; ``find_cuts`` turns both into the cuts, splitting tie groups
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -86,14 +86,17 @@ class Pool:
 class Pieces:
     """Disjoint ascending stretches [low, high] of keys, each with the ranks that lie in it.
 
-    ``below`` and ``inside`` are (pieces, 3): rows and the two limbs of the label sum, under the piece and in
-    it. Piece p holds ranks rank_begin[p] .. rank_end[p] - 1 of the plan's ascending ranks.
+    ``below``, ``inside`` and ``at_atom`` are (pieces, 3): rows and the two limbs of the label sum, under the
+    piece, in it, and at its ``atom``, a key whose rows need not be gathered (no rows: no atom). Piece p holds
+    ranks rank_begin[p] .. rank_end[p] - 1 of the plan's ascending ranks.
     """
 
     low: Keys
     high: Keys
     below: Ints
     inside: Ints
+    atom: Keys
+    at_atom: Ints
     rank_begin: Ints
     rank_end: Ints
 
@@ -101,18 +104,25 @@ class Pieces:
     def of_everything(total: Ints, n_ranks: int) -> Pieces:
         """The whole line as one piece that holds every rank (no piece where there is no cut)."""
         one = slice(0, 1 if n_ranks else 0)
+        nothing = np.zeros((1, 3), np.int64)[one]
         return Pieces(
             np.zeros(1, np.uint64)[one],
             np.array([0xFFFFFFFFFFFFFFFF], np.uint64)[one],
-            np.zeros((1, 3), np.int64)[one],
+            nothing,
             total[None, :][one],
+            np.zeros(1, np.uint64)[one],
+            nothing,
             np.zeros(1, np.int64)[one],
             np.array([n_ranks])[one],
         )
 
-    def is_atom(self) -> NDArray[np.bool_]:
+    def is_single(self) -> NDArray[np.bool_]:
         """Pieces that are one single value."""
         return np.equal(self.low, self.high)
+
+    def to_gather(self) -> Ints:
+        """Rows of each piece that are not at its atom."""
+        return np.subtract(self.inside[:, 0], self.at_atom[:, 0])
 
     def piece_of_rank(self) -> Ints:
         """The piece of each rank that lies in one of these pieces, ascending."""
@@ -120,14 +130,7 @@ class Pieces:
 
     def take(self, chosen: NDArray[Any]) -> Pieces:
         """Some of the pieces, by mask or position."""
-        return Pieces(
-            self.low[chosen],
-            self.high[chosen],
-            self.below[chosen],
-            self.inside[chosen],
-            self.rank_begin[chosen],
-            self.rank_end[chosen],
-        )
+        return Pieces(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
     def joined_with(self, other: Pieces) -> Pieces:
         """Both sets of pieces, ascending."""
@@ -135,6 +138,32 @@ class Pieces:
             np.concatenate([getattr(self, name), getattr(other, name)]) for name in self.__dataclass_fields__
         ]
         return Pieces(*columns).take(np.argsort(columns[0]))
+
+    def with_atoms(self, atom: Keys, at_atom: Ints) -> Pieces:
+        """The same pieces, with the rows of each that share one key known."""
+        return replace(self, atom=atom, at_atom=at_atom)
+
+    def gaps(self) -> tuple[Keys, Keys]:
+        """The key ranges to gather: the pieces with their atoms left out, ascending."""
+        has_atom = self.at_atom[:, 0] > 0
+        one = np.uint64(1)
+        low = np.concatenate([self.low, self.atom[has_atom] + one])
+        high = np.concatenate([np.where(has_atom, self.atom - one, self.high), self.high[has_atom]])
+        # A piece that begins or ends with its atom has no keys on that side (and low - 1 may wrap around).
+        empty = np.concatenate([has_atom & (self.atom == self.low), (self.atom == self.high)[has_atom]])
+        order = np.argsort(low[~empty])
+        return low[~empty][order], high[~empty][order]
+
+    def atom_rows(self) -> Pool:
+        """The rows at the atoms, 0/1 labels, counted and not written out."""
+        found = self.at_atom[:, 0] > 0
+        keys, (rows, positives, _) = self.atom[found], self.at_atom[found].T
+        return Pool(
+            np.concatenate([keys, keys]),
+            np.repeat(np.array([1, 0]), keys.size),
+            np.zeros(2 * keys.size, np.int64),
+            np.concatenate([positives, rows - positives]),
+        )
 
     def cut(self, ranks: Ints, first_cell: Ints, totals: Ints, low: Keys, high: Keys) -> Pieces:
         """The cells that hold a rank; piece p was cut into cells first_cell[p], first_cell[p] + 1, ..."""
@@ -155,6 +184,8 @@ class Pieces:
             high[cells],
             _carried(below),
             totals[cells],
+            np.zeros(cells.size, np.uint64),
+            np.zeros((cells.size, 3), np.int64),
             rank_ids[starts],
             rank_ids[ends - 1] + 1,
         )
@@ -189,17 +220,12 @@ def find_cuts(
 ) -> Cuts:
     """The rows at the given ranks in the order of (score, canonical key).
 
-    ``pool`` holds all rows of the pieces that are not atoms (and, for soft labels, of the atoms too);
-    ``total`` is rows and label limbs of the whole data.
+    ``pool`` holds the rows of the pieces but those at their atoms; ``total`` is rows and label limbs of the
+    whole data.
     """
-    rank_piece = pieces.piece_of_rank()
-    keys = pieces.low[rank_piece]
-    below, equal = pieces.below[rank_piece], pieces.inside[rank_piece]
-    pooled = ~pieces.is_atom() | soft
-    if pooled.any():
-        in_pool = pooled[rank_piece]
-        keys[in_pool], below[in_pool], equal[in_pool] = _select(pieces.take(pooled), pool, ranks[in_pool])
-
+    if pieces.at_atom.any():
+        pool = Pool.joined([pool, pieces.atom_rows()])
+    keys, below, equal = _select(pieces, pool, ranks)
     atom_seed = np.uint64(_streams.stream(_streams.ATOM, seed))
     n = np.int64(total[0])
     if soft:
@@ -218,7 +244,7 @@ def _carried(sums: Ints) -> Ints:
 def _select(pieces: Pieces, pool: Pool, ranks: Ints) -> tuple[Keys, Ints, Ints]:
     """For each rank: the key of its row, and rows and label limbs below and at that key."""
     inside = pieces.inside[:, 0]
-    if pool.n_rows() != inside.sum():
+    if inside.size and pool.n_rows() != inside.sum():
         raise RuntimeError(
             f"the data changed during the fit: {inside.sum()} rows were to be gathered, {pool.n_rows()} were "
             "found. Fit from data that stays as it is."

@@ -31,6 +31,8 @@ FIELDS = (
     "method", "n_samples", "n_bins", "seed", "labels", "boundary_points", "delta", "edges", "edge_keys",
     "edge_labels", "edge_ties", "values", "counts", "positives", "interior_counts", "interior_positives",
 )  # fmt: skip
+REAL_FIELDS = ("delta", "edges", "values")
+SUM_FIELDS = ("edge_labels", "positives", "interior_positives")
 METHODS = ("uniform_mass",)
 
 
@@ -78,8 +80,17 @@ def _number(value: float) -> float | str:
 
 
 def _checksum(body: dict[str, Any]) -> str:
-    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    """Over sorted keys, with every real number as a float: a tool may have written 0.0 as 0."""
+    reals = REAL_FIELDS + (SUM_FIELDS if body.get("labels") == "soft" else ())
+    uniform = {name: _with_floats(value) if name in reals else value for name, value in body.items()}
+    canonical = json.dumps(uniform, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _with_floats(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_floats(one) for one in value]
+    return float(value) if type(value) is int and abs(value) <= LARGEST_FLOAT else value
 
 
 def calibrator_from_dict(data: Any) -> Calibrator:

@@ -43,7 +43,7 @@ def ids_from(row_ids: ArrayLike | None, n: int) -> IdsOf:
 
 def _check_objects(ids: list[Any]) -> None:
     kinds = {type(one) for one in ids}
-    if not (kinds <= {str} or kinds <= {int}):
+    if not (kinds <= {str} or all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds)):
         found = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise TypeError(f"row_ids must be all integers or all text; found {found}. Convert with str().")
 
@@ -51,7 +51,7 @@ def _check_objects(ids: list[Any]) -> None:
 def _object_words(ids: list[Any]) -> NDArray[np.uint64]:
     if isinstance(ids[0], str):
         return text_words(ids)
-    return np.array([one & _streams.MASK for one in ids], np.uint64)
+    return np.array([int(one) & _streams.MASK for one in ids], np.uint64)
 
 
 def text_words(texts: list[str] | list[bytes]) -> NDArray[np.uint64]:

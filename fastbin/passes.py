@@ -19,7 +19,16 @@ from numpy.typing import ArrayLike, NDArray
 from fastbin import _fixedpoint, _streams, _validate
 from fastbin._cellmaps import Cells, cells_from_sample, default_cells
 from fastbin._cuts import Pieces, Pool, find_cuts
-from fastbin._kernels.cells import CellMap, Ranges, Subcells, gather, histogram_binary, histogram_soft, refine
+from fastbin._kernels.cells import (
+    CellMap,
+    Ranges,
+    Subcells,
+    gather,
+    histogram_atoms,
+    histogram_binary,
+    histogram_soft,
+    refine,
+)
 from fastbin._kernels.hashing import order_keys
 from fastbin._values import calibrator_from_cuts
 from fastbin.bounds import boundary_ranks
@@ -81,6 +90,7 @@ class Step:
     soft: bool = False
     cell_map: CellMap | None = None
     n_cells: int = 0
+    atoms: NDArray[np.uint64] | None = None
     ranges: Ranges | None = None
     subcells: Subcells | None = None
 
@@ -199,14 +209,18 @@ def _run_collect(step: Step, scores: Column, labels: Column, offset: int) -> Par
 def _run_histogram(step: Step, scores: Column, labels: Column, offset: int) -> Partial:
     faults = Faults()
     soft = step.soft
-    packed = np.zeros(step.n_cells, np.uint64)
-    totals = np.zeros((step.n_cells, 3), np.int64)
-    count, high, low = (np.zeros(step.n_cells, np.int64) for _ in range(3))
+    entries = step.n_cells if step.atoms is None else 2 * step.n_cells  # cells, then the atoms in them
+    packed = np.zeros(entries, np.uint64)
+    totals = np.zeros((entries, 3), np.int64)
+    count, high, low = (np.zeros(entries, np.int64) for _ in range(3))
     rows_since_flush = 0
     for start, block, label_block in _blocks(scores, labels):
         narrow = None if soft else _validate.binary_block(label_block)
         if narrow is not None:
-            n_nan = histogram_binary(block, narrow, step.cell_map, packed)
+            if step.atoms is None:
+                n_nan = histogram_binary(block, narrow, step.cell_map, packed)
+            else:
+                n_nan = histogram_atoms(block, narrow, step.cell_map, step.atoms, packed)
         else:
             wrong = _label_faults(label_block, offset + start)
             faults += wrong
@@ -329,8 +343,9 @@ class FitPlan:
         self.seed = _streams.seed_from(rng)
         self.gather_rows = _validate.at_least_one(gather_rows, "gather_rows")
         self.threads = _validate.thread_number(threads)
+        self.n_samples = n_samples
         if n_samples is not None:
-            _validate.enough_samples(n_samples, self.n_bins)
+            _validate.enough_samples(_validate.at_least_one(n_samples, "n_samples"), self.n_bins)
         self._n = 0
         self._soft = False
         self._hint = None if hint is None else _validate.score_array(hint, "hint")
@@ -358,6 +373,11 @@ class FitPlan:
         merged = _merge(step, partials)
         if step.kind in ("collect", "histogram"):
             merged.faults.raise_if_any()
+            if self.n_samples not in (None, merged.n_rows):
+                raise ValueError(
+                    f"n_samples must be the number of rows fed; it was given as {self.n_samples}, and "
+                    f"{merged.n_rows} rows were fed. Feed every part once, or leave n_samples out."
+                )
             _validate.enough_samples(merged.n_rows, self.n_bins)
             self._n = merged.n_rows
             self._ranks = boundary_ranks(self._n, self.n_bins)
@@ -390,7 +410,13 @@ class FitPlan:
         else:
             self._cells = default_cells(self._most_cells)
         cells = self._cells
-        return Step("histogram", soft=self._soft, cell_map=cells.cell_map, n_cells=cells.lowest.size)
+        return Step(
+            "histogram",
+            soft=self._soft,
+            cell_map=cells.cell_map,
+            n_cells=cells.lowest.size,
+            atoms=None if self._soft else cells.atoms,  # a sum of fractions does not say which ones they are
+        )
 
     def _take_collected(self, merged: Partial) -> None:
         pool = merged.pool
@@ -406,7 +432,14 @@ class FitPlan:
         self._total[1:] = _fixedpoint.carry(self._total[1], self._total[2])
         whole = Pieces.of_everything(self._total, self.n_bins - 1)
         low, high = self._cells.key_ranges()
-        self._pieces = whole.cut(self._ranks[1:-1], np.zeros(1, np.int64), merged.totals, low, high)
+        totals, atoms = merged.totals, self._cells.atoms
+        at_atoms = totals[low.size :]  # nothing where the step counted no atoms
+        if at_atoms.size:
+            totals = totals[: low.size] + at_atoms
+        self._pieces = whole.cut(self._ranks[1:-1], np.zeros(1, np.int64), totals, low, high)
+        if at_atoms.size and atoms is not None:
+            home = np.searchsorted(low, self._pieces.low)
+            self._pieces = self._pieces.with_atoms(atoms[home], at_atoms[home])
         self._decide()
 
     def _take_refinement(self, step: Step, merged: Partial) -> None:
@@ -414,26 +447,29 @@ class FitPlan:
         assert self._heavy is not None
         low, high = np.ascontiguousarray(merged.key_span.T)
         finer = self._heavy.cut(self._ranks[1:-1], step.subcells.first, merged.totals, low, high)
+        if not self._soft:
+            single = finer.is_single()
+            finer = finer.with_atoms(finer.low, np.where(single[:, None], finer.inside, 0))
         self._pieces = self._pieces.joined_with(finer)
         self._decide()
 
     def _decide(self) -> None:
         """Refine what is too heavy, else gather what is open, else finish."""
         pieces = self._pieces
-        counts = np.where(pieces.is_atom(), 0, pieces.inside[:, 0])
+        counts = np.where(pieces.is_single(), 0, pieces.to_gather())
         heavy = np.zeros(counts.size, np.bool_)
         if counts.sum() > self.gather_rows:
             by_weight = np.argsort(-counts, kind="stable")
             left_over = counts.sum() - np.cumsum(counts[by_weight])
             n_heavy = 1 + int(np.searchsorted(-left_over, -(self.gather_rows // 2)))
             heavy[by_weight[:n_heavy]] = True
-        is_open = np.ones_like(heavy) if self._soft else ~pieces.is_atom()
+        is_open = pieces.to_gather() > 0
         # With fewer than two subcells each, refining would not get ahead: then gather, whatever it costs.
         if heavy.any() and 2 * heavy.sum() <= self._most_cells:
             self._heavy, self._pieces = pieces.take(heavy), pieces.take(~heavy)
             self._step = self._refine_step(self._heavy)
         elif is_open.any():
-            self._step = self._ranged_step("gather", pieces.take(is_open))
+            self._step = self._ranged_step("gather", *pieces.take(is_open).gaps())
         else:
             self._finish(Pool.joined([]))
 
@@ -443,16 +479,18 @@ class FitPlan:
         shifts = np.array([max(0, int(span).bit_length() - bits) for span in spans], np.uint64)
         sizes = ((spans >> shifts) + np.uint64(1)).astype(np.int64)
         first = np.cumsum(sizes) - sizes
-        step = self._ranged_step("refine", heavy)
+        step = self._ranged_step("refine", heavy.low, heavy.high)
         return replace(step, n_cells=int(sizes.sum()), subcells=Subcells(first, shifts))
 
-    def _ranged_step(self, kind: Literal["refine", "gather"], pieces: Pieces) -> Step:
-        """A step that looks at these pieces only, found through the histogram's cells."""
+    def _ranged_step(
+        self, kind: Literal["refine", "gather"], low: NDArray[np.uint64], high: NDArray[np.uint64]
+    ) -> Step:
+        """A step that looks at these ranges of keys only, found through the histogram's cells."""
         assert self._cells is not None
         lowest = self._cells.lowest
-        home = np.searchsorted(lowest, pieces.low, side="right") - 1  # a piece never leaves its cell
+        home = np.searchsorted(lowest, low, side="right") - 1  # a range never leaves its cell
         first = np.searchsorted(home, np.arange(lowest.size + 1)).astype(np.int32)
-        ranges = Ranges(first, pieces.low, pieces.high)
+        ranges = Ranges(first, low, high)
         return Step(kind, soft=self._soft, cell_map=self._cells.cell_map, ranges=ranges)
 
     def _finish(self, pool: Pool) -> None:

@@ -78,6 +78,21 @@ def histogram_binary(scores, labels, cell_map, packed):
 
 
 @jit
+def histogram_atoms(scores, labels, cell_map, atoms, packed):
+    """The same with two entries a cell: rows at the cell's atom are counted n_cells further on. O(n)."""
+    n_cells = np.uint64(atoms.size)
+    n_nan = 0
+    for i in range(scores.size):
+        score = scores[i]
+        n_nan += score != score
+        key = order_key(score)
+        cell = cell_of(key, cell_map)
+        cell += n_cells * np.uint64(key == atoms[cell])
+        packed[cell] += ONE | (np.uint64(labels[i]) << SHIFT_32)
+    return n_nan
+
+
+@jit
 def histogram_soft(scores, high_limbs, low_limbs, cell_map, counts, high_sums, low_sums):
     """The same for labels given as two fixed-point limbs. Returns the NaN count. O(n)."""
     n_nan = 0

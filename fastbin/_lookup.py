@@ -92,7 +92,7 @@ class CutTable:
                 tied_bins -= down
                 down &= (self._cut_below[tied_bins] == tied_scores) & (keys < self.keys[tied_bins - 1])
             bins[at_cut] = tied_bins
-        np.take(table, bins, out=out, mode="clip")
+        out[:] = table[bins]  # numpy.take would first convert what is in a float32 out, garbage included
         return at_cut, n_nan
 
     @cached_property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -15,6 +17,7 @@ from fastbin._kernels.order import (
     hash_words,
     scatter_words,
     settle_runs,
+    sort_words,
     write_rows,
 )
 from fastbin._parallel import parallel_map, row_ranges
@@ -24,7 +27,8 @@ Rows = NDArray[np.int64]
 
 SMALL = 1 << 12
 BLOCK_ROWS = 1 << 20
-SORT_CELLS = 1 << 11  # more cells would not fit the write buffers of the scatter, fewer sort slower
+SORT_CELLS = 1 << 10  # a cell of 10 million rows then sorts within the L2 cache; more scatter slower
+LARGEST_KEY = np.uint64(0xFFFFFFFFFFFFFFFF)
 HEAVY_SHARE = 16  # a cell with over 1/16 of the rows is sorted by all threads together
 LONGEST_RUN = 32
 
@@ -94,16 +98,16 @@ def _sorted_rows(keys: Keys, ids: Rows, state: int, threads: int) -> Rows:
         extremes = [keys.min(), keys.max()]
     # The extremes are in the sample, so that they fall into different cells: recursion always gets ahead.
     cells = cells_from_keys(np.sort(np.append(sample_of(keys), extremes)), SORT_CELLS)
-    row_bits = (n - 1).bit_length()
-    words, starts = _scatter(keys, cells, row_bits, threads)
+    scattered = _scatter(keys, cells, threads)
+    words, starts, row_bits = scattered.words, scattered.starts, scattered.row_bits
     order = np.empty(n, np.int64)
     sizes = np.diff(starts)
     heavy = sizes > max(n // HEAVY_SHARE, SMALL)
 
     def sort_cell(cell: int) -> None:
         own = slice(starts[cell], starts[cell + 1])
-        _sort_words(words[own], keys, ids, state, row_bits)
-        write_rows(words[own], np.uint64(row_bits), order[own])
+        _sort_cell(words[own], keys, ids, state, row_bits, is_atom=bool(scattered.is_atom[cell]))
+        write_rows(words[own], row_bits, order[own])
 
     light = np.flatnonzero(~heavy & (sizes > 0))
     for _ in parallel_map(sort_cell, light.tolist(), threads):
@@ -111,61 +115,78 @@ def _sorted_rows(keys: Keys, ids: Rows, state: int, threads: int) -> Rows:
     for cell in np.flatnonzero(heavy):
         own = slice(starts[cell], starts[cell + 1])
         rows = np.empty(sizes[cell], np.int64)
-        write_rows(words[own], np.uint64(row_bits), rows)
+        write_rows(words[own], row_bits, rows)
         local = _sorted_rows(keys[rows], ids[rows] if ids.size else rows, state, threads)
         order[own] = rows[local]
     return order
 
 
-def _scatter(keys: Keys, cells: Cells, row_bits: int, threads: int) -> tuple[Keys, Rows]:
-    """Words grouped by cell, and where each cell's words start."""
-    lowest, highest = cells.key_ranges()
-    span_bits = np.array([int(span).bit_length() for span in highest - lowest])
-    shifts = np.maximum(span_bits - (64 - row_bits), 0).astype(np.uint64)
+@dataclass(frozen=True, eq=False)
+class _Scattered:
+    """Words grouped by cell, where each cell's words start, and which cells hold one key only."""
+
+    words: Keys
+    starts: Rows
+    row_bits: np.uint64
+    is_atom: NDArray[np.bool_]
+
+
+def _scatter(keys: Keys, cells: Cells, threads: int) -> _Scattered:
+    """Count the rows of each cell, then write each row's word among those of its cell."""
+    n_cells = cells.lowest.size
     blocks = row_ranges(keys.size, threads, max(BLOCK_ROWS, keys.size // threads))
 
-    def count(rows: tuple[int, int]) -> Rows:
-        counts = np.zeros(lowest.size, np.int64)
-        count_cells(keys[slice(*rows)], cells.cell_map, counts)
-        return counts
+    def count(rows: tuple[int, int]) -> tuple[Rows, Keys]:
+        counts, span = np.zeros(n_cells, np.int64), np.zeros((n_cells, 2), np.uint64)
+        span[:, 0] = LARGEST_KEY
+        count_cells(keys[slice(*rows)], cells.cell_map, counts, span)
+        return counts, span
 
-    counts = np.array(list(parallel_map(count, blocks, threads)))
-    totals = counts.sum(axis=0)
-    starts = np.concatenate([[0], np.cumsum(totals)])
+    results = list(parallel_map(count, blocks, threads))
+    counts = np.array([block_counts for block_counts, _ in results])
+    lowest = np.min([span[:, 0] for _, span in results], axis=0)
+    highest = np.max([span[:, 1] for _, span in results], axis=0)
+    row_bits = (keys.size - 1).bit_length()
+    span_bits = [int(high).bit_length() for high in np.maximum(highest, lowest) - lowest]
+    shifts = np.maximum(np.array(span_bits) - (64 - row_bits), 0).astype(np.uint64)
+
+    starts = np.concatenate([[0], np.cumsum(counts.sum(axis=0))])
     places = starts[:-1] + np.cumsum(counts, axis=0) - counts  # one row of places for each block
     words = np.empty(keys.size, np.uint64)
 
     def write(task: tuple[int, tuple[int, int]]) -> None:
         block, rows = task
+        part = keys[slice(*rows)]
         scatter_words(
-            keys[slice(*rows)],
-            rows[0],
-            cells.cell_map,
-            lowest,
-            shifts,
-            np.uint64(row_bits),
-            places[block],
-            words,
+            part, rows[0], cells.cell_map, lowest, shifts, np.uint64(row_bits), places[block], words
         )
 
     for _ in parallel_map(write, enumerate(blocks), threads):
         pass
-    return words, starts
+    return _Scattered(words, starts, np.uint64(row_bits), lowest == highest)
 
 
-def _sort_words(words: Keys, keys: Keys, ids: Rows, state: int, row_bits: int) -> None:
+def _sort_in_place(words: Keys) -> None:
+    """Ascending; by NumPy where the words are too uneven for the kernel."""
+    if not sort_words(words, np.empty(words.size, np.uint64), np.empty(words.size // 2 + 2, np.int64)):
+        words.sort()
+
+
+def _sort_cell(words: Keys, keys: Keys, ids: Rows, state: int, row_bits: np.uint64, *, is_atom: bool) -> None:
     """Sort the words of one cell in place; equal offsets by full key and hash."""
-    words.sort()
-    bits, hash_state = np.uint64(row_bits), np.uint64(state)
+    hash_state = np.uint64(state)
+    if is_atom:
+        hash_words(words, ids, hash_state, row_bits)
+    _sort_in_place(words)
     long_runs = np.empty((words.size // LONGEST_RUN + 1, 2), np.int64)
-    listed = settle_runs(words, keys, ids, hash_state, bits, LONGEST_RUN, long_runs)
+    listed = settle_runs(words, keys, ids, hash_state, row_bits, LONGEST_RUN, long_runs)
     for begin, end in long_runs[:listed].tolist():
         run = words[begin:end]
-        if has_one_key(run, keys, bits):
-            hash_words(run, ids, hash_state, bits)
-            run.sort()
-            settle_runs(run, keys, ids, hash_state, bits, run.size, long_runs)
+        if has_one_key(run, keys, row_bits):
+            hash_words(run, ids, hash_state, row_bits)
+            _sort_in_place(run)
+            settle_runs(run, keys, ids, hash_state, row_bits, run.size, long_runs)
         else:  # distinct keys closer than the words can tell, beside a cell's few others: rare
-            rows = (run & np.uint64((1 << row_bits) - 1)).astype(np.int64)
+            rows = (run & ((np.uint64(1) << row_bits) - np.uint64(1))).astype(np.int64)
             own_ids = (ids[rows] if ids.size else rows).astype(np.uint64)
             run[:] = run[np.lexsort((_streams.row_keys(state, own_ids), keys[rows]))]

@@ -209,7 +209,7 @@ def _run_collect(step: Step, scores: Column, labels: Column, offset: int) -> Par
 def _run_histogram(step: Step, scores: Column, labels: Column, offset: int) -> Partial:
     faults = Faults()
     soft = step.soft
-    entries = step.n_cells if step.atoms is None else 2 * step.n_cells  # cells, then the atoms in them
+    entries = step.n_cells if step.atoms is None else 2 * step.n_cells  # each cell's atom, its others
     packed = np.zeros(entries, np.uint64)
     totals = np.zeros((entries, 3), np.int64)
     count, high, low = (np.zeros(entries, np.int64) for _ in range(3))
@@ -392,7 +392,7 @@ class FitPlan:
             self._soft = True  # a fraction turned up: count again, every label in fixed point
             self._step = self._histogram_step()
         elif step.kind == "histogram":
-            self._take_histogram(merged)
+            self._take_histogram(step, merged)
         elif step.kind == "refine":
             self._take_refinement(step, merged)
         else:
@@ -426,20 +426,17 @@ class FitPlan:
         self._pieces = Pieces.of_everything(self._total, self.n_bins - 1)
         self._finish(pool)
 
-    def _take_histogram(self, merged: Partial) -> None:
+    def _take_histogram(self, step: Step, merged: Partial) -> None:
         assert merged.totals is not None and self._cells is not None
         self._total = merged.totals.sum(axis=0)
         self._total[1:] = _fixedpoint.carry(self._total[1], self._total[2])
         whole = Pieces.of_everything(self._total, self.n_bins - 1)
         low, high = self._cells.key_ranges()
-        totals, atoms = merged.totals, self._cells.atoms
-        at_atoms = totals[low.size :]  # nothing where the step counted no atoms
-        if at_atoms.size:
-            totals = totals[: low.size] + at_atoms
+        totals = merged.totals if step.atoms is None else merged.totals[0::2] + merged.totals[1::2]
         self._pieces = whole.cut(self._ranks[1:-1], np.zeros(1, np.int64), totals, low, high)
-        if at_atoms.size and atoms is not None:
+        if step.atoms is not None:
             home = np.searchsorted(low, self._pieces.low)
-            self._pieces = self._pieces.with_atoms(atoms[home], at_atoms[home])
+            self._pieces = self._pieces.with_atoms(step.atoms[home], merged.totals[0::2][home])
         self._decide()
 
     def _take_refinement(self, step: Step, merged: Partial) -> None:

@@ -276,7 +276,7 @@ def _split_binary(
 ) -> tuple[Keys, Ints, Ints]:
     """Per rank: tie key, label limbs, label limbs of the rows of its group with smaller keys."""
     tie_keys = np.zeros(ranks.size, np.uint64)
-    label, before, no_low = np.zeros((3, ranks.size), np.int64)
+    label, before = np.zeros((2, ranks.size, 2), np.int64)
     split_binary_groups(seed, n, ranks, keys, below, equal, SMALL_GROUP, tie_keys, label, before)
     if (equal[:, 0] > SMALL_GROUP).any():
         for own in _groups(keys):
@@ -284,10 +284,10 @@ def _split_binary(
             if size > SMALL_GROUP:
                 state = np.uint64(tie_state(seed, n, below, equal, own.start))
                 local = ranks[own] - below[own.start, 0]
-                tie_keys[own], label[own], before[own] = _split_large_group(
+                tie_keys[own], label[own, 0], before[own, 0] = _split_large_group(
                     state, size, positives, local, threads
                 )
-    return tie_keys, np.stack([label, no_low], axis=1), np.stack([before, no_low], axis=1)
+    return tie_keys, label, before
 
 
 def _split_large_group(

@@ -31,24 +31,24 @@ def split(labels: NDArray[Any]) -> tuple[Limbs, Limbs]:
     return high.astype(np.int64), low.astype(np.int64)
 
 
-def carry(high: Limbs, low: Limbs) -> tuple[Limbs, Limbs]:
+def carry(high: Any, low: Any) -> tuple[Any, Any]:
     """The same sums with 0 <= low < 2**38; works for differences too (the shift rounds down)."""
     return high + (low >> LOW_BITS), low & LOW_MASK
 
 
-def quotients(high: Limbs, low: Limbs, divisors: NDArray[np.int64], *, soft: bool) -> NDArray[np.float64]:
-    """Sums divided by counts, each rounded once. A soft sum is divided as a Python integer ratio."""
+def quotients(sums: Limbs, divisors: NDArray[np.int64], *, soft: bool) -> NDArray[np.float64]:
+    """(n, 2) sums divided by counts, each rounded once. A soft sum is divided as a Python integer ratio."""
     if not soft:
-        return np.asarray(high / divisors, dtype=np.float64)
-    numerators = [(int(h) << LOW_BITS) + int(lo) for h, lo in zip(high, low, strict=True)]
-    return np.array(
-        [top / (int(bottom) << FRACTION_BITS) for top, bottom in zip(numerators, divisors, strict=True)],
-        dtype=np.float64,
-    )
+        return np.asarray(sums[:, 0] / divisors, dtype=np.float64)
+    ratios = [
+        ((high << LOW_BITS) + low) / (divisor << FRACTION_BITS)
+        for (high, low), divisor in zip(sums.tolist(), divisors.tolist(), strict=True)
+    ]
+    return np.array(ratios, dtype=np.float64)
 
 
-def numbers(high: Limbs, low: Limbs, *, soft: bool) -> NDArray[Any]:
-    """Sums for people: int64 counts of positives, or float64 sums of soft labels."""
+def numbers(sums: Limbs, *, soft: bool) -> NDArray[Any]:
+    """(n, 2) sums for people: int64 counts of positives, or float64 sums of soft labels."""
     if not soft:
-        return high
-    return quotients(high, low, np.ones(high.size, np.int64), soft=True)
+        return sums[:, 0].copy()
+    return quotients(sums, np.ones(sums.shape[0], np.int64), soft=True)

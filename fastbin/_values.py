@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from fastbin import _fixedpoint, _streams
 from fastbin._cellmaps import scores_of
 from fastbin._cuts import Cuts
+from fastbin._kernels.ties import sums_between_cuts
 from fastbin.model import Calibrator
 
 NUDGE = 2.0**-52
@@ -25,15 +26,15 @@ def calibrator_from_cuts(
 ) -> Calibrator:
     """Algorithm 1, lines 9-15: average the labels strictly between consecutive ranks A_0 .. A_B."""
     interior_counts = ranks[1:] - ranks[:-1] - 1
-    no_sum = np.zeros((1, 2), np.int64)
-    upper = np.concatenate([cuts.before, cuts.total[None, :]])
-    lower = np.concatenate([no_sum, cuts.before + cuts.label])
-    interior = _fixedpoint.carry(*(upper - lower).T)
+    interior = np.empty((n_bins, 2), np.int64)
+    sums_between_cuts(cuts.before, cuts.label, cuts.total, interior)
     counts, sums = interior_counts, interior
     if boundary_points == "include":  # the cut's own row joins the bin below it; the last bin has none
         counts = interior_counts + (np.arange(n_bins) < n_bins - 1)
-        sums = _fixedpoint.carry(*(np.stack(interior, axis=1) + np.concatenate([cuts.label, no_sum])).T)
-    values = _fixedpoint.quotients(*sums, counts, soft=soft)
+        sums = interior.copy()
+        sums[:-1] += cuts.label
+        sums[:, 0], sums[:, 1] = _fixedpoint.carry(sums[:, 0], sums[:, 1])
+    values = _fixedpoint.quotients(sums, counts, soft=soft)
     if delta:
         values = (values + delta * _uniforms(seed, n_bins)) / (1.0 + delta)
     return Calibrator(
@@ -43,13 +44,13 @@ def calibrator_from_cuts(
         seed=seed,
         edges=scores_of(cuts.keys),
         edge_keys=cuts.tie_keys,
-        edge_labels=_fixedpoint.numbers(*cuts.label.T, soft=soft),
+        edge_labels=_fixedpoint.numbers(cuts.label, soft=soft),
         edge_ties=cuts.ties,
         values=distinct(values),
         counts=counts,
-        positives=_fixedpoint.numbers(*sums, soft=soft),
+        positives=_fixedpoint.numbers(sums, soft=soft),
         interior_counts=interior_counts,
-        interior_positives=_fixedpoint.numbers(*interior, soft=soft),
+        interior_positives=_fixedpoint.numbers(interior, soft=soft),
         boundary_points=boundary_points,
         delta=delta,
     )

@@ -124,5 +124,5 @@ def bin_means(
         high, low = _fixedpoint.carry(high + block[1], low + block[2])
     means = np.full(number, np.nan)
     filled = counts > 0
-    means[filled] = _fixedpoint.quotients(high[filled], low[filled], counts[filled], soft=True)
+    means[filled] = _fixedpoint.quotients(np.stack([high, low], axis=1)[filled], counts[filled], soft=True)
     return means, counts

@@ -10,7 +10,7 @@ bits. The driver decides how parts are made and run; this module does not know.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -40,6 +40,7 @@ MOST_CELLS = 1 << 22
 DEFAULT_CELLS = 1 << 16
 CELLS_PER_BIN = 64
 NO_KEY = np.uint64(0xFFFFFFFFFFFFFFFF)
+NO_ROWS = Pool.joined([])
 
 Column = NDArray[Any]
 
@@ -76,6 +77,9 @@ class Faults:
                 f"labels must be 0/1 or lie in [0, 1]; found {self.n_labels} values outside, "
                 f"first {self.label} at row {self.first_label}. Pass (labels == positive_class)."
             )
+
+
+NO_FAULTS = Faults()
 
 
 @dataclass(frozen=True)
@@ -122,8 +126,8 @@ class Partial:
     soft: bool = False
     totals: NDArray[np.int64] | None = None
     key_span: NDArray[np.uint64] | None = None
-    pool: Pool = field(default_factory=lambda: Pool.joined([]))
-    faults: Faults = field(default_factory=Faults)
+    pool: Pool = NO_ROWS
+    faults: Faults = NO_FAULTS
 
 
 def run_step(step: Step, scores: ArrayLike, labels: ArrayLike, offset: int = 0) -> Partial:
@@ -170,7 +174,7 @@ def _blocks(scores: Column, labels: Column) -> Iterator[tuple[int, Column, Colum
 
 def _nan_faults(n_nan: int, scores: Column, start: int) -> Faults:
     if not n_nan:
-        return Faults()
+        return NO_FAULTS
     return Faults(n_nan=int(n_nan), first_nan=start + int(np.flatnonzero(scores != scores)[0]))
 
 
@@ -178,7 +182,7 @@ def _label_faults(labels: Column, start: int) -> Faults:
     """Labels that are not in [0, 1]; for integers, everything that is neither 0 nor 1 is outside."""
     outside = ~((labels >= 0) & (labels <= 1))
     if not outside.any():
-        return Faults()
+        return NO_FAULTS
     first = int(np.flatnonzero(outside)[0])
     return Faults(n_labels=int(outside.sum()), first_label=start + first, label=labels[first].item())
 
@@ -207,8 +211,7 @@ def _run_collect(step: Step, scores: Column, labels: Column, offset: int) -> Par
 
 
 def _run_histogram(step: Step, scores: Column, labels: Column, offset: int) -> Partial:
-    faults = Faults()
-    soft = step.soft
+    faults, soft = NO_FAULTS, step.soft
     entries = step.n_cells if step.atoms is None else 2 * step.n_cells  # each cell's atom, its others
     packed = np.zeros(entries, np.uint64)
     totals = np.zeros((entries, 3), np.int64)
@@ -421,8 +424,8 @@ class FitPlan:
     def _take_collected(self, merged: Partial) -> None:
         pool = merged.pool
         self._soft = merged.soft
-        self._total = np.array([pool.keys.size, pool.high.sum(), pool.low.sum()], np.int64)
-        self._total[1:] = _fixedpoint.carry(self._total[1], self._total[2])
+        low = pool.low.sum() if merged.soft else np.int64(0)
+        self._total = np.array([pool.keys.size, *_fixedpoint.carry(pool.high.sum(), low)], np.int64)
         self._pieces = Pieces.of_everything(self._total, self.n_bins - 1)
         self._finish(pool)
 
@@ -468,7 +471,7 @@ class FitPlan:
         elif is_open.any():
             self._step = self._ranged_step("gather", *pieces.take(is_open).gaps())
         else:
-            self._finish(Pool.joined([]))
+            self._finish(NO_ROWS)
 
     def _refine_step(self, heavy: Pieces) -> Step:
         bits = (self._most_cells // heavy.low.size).bit_length() - 1
@@ -514,7 +517,7 @@ class FitPlan:
 
 def _merge(step: Step, partials: Iterable[Partial]) -> Partial:
     """One partial result for all parts: sums, extremes, concatenation."""
-    n_rows, soft, faults = 0, step.soft, Faults()
+    n_rows, soft, faults = 0, step.soft, NO_FAULTS
     totals, key_span = None, None
     pools = []
     for partial in partials:
@@ -525,8 +528,10 @@ def _merge(step: Step, partials: Iterable[Partial]) -> Partial:
             )
         n_rows += partial.n_rows
         soft |= partial.soft
-        faults += partial.faults
-        pools.append((partial.soft, partial.pool))
+        if partial.faults is not NO_FAULTS:
+            faults += partial.faults
+        if partial.pool is not NO_ROWS:
+            pools.append((partial.soft, partial.pool))
         if partial.totals is not None:
             totals = partial.totals.copy() if totals is None else totals + partial.totals
             totals[:, 1], totals[:, 2] = _fixedpoint.carry(totals[:, 1], totals[:, 2])

@@ -104,11 +104,11 @@ def tie_state(seed, n, below, equal, r):
 
 
 @jit
-def split_binary_groups(seed, n, ranks, cuts, below, equal, largest, cut_keys, cut_labels, positives_before):
+def split_binary_groups(seed, n, ranks, cuts, below, equal, largest, cut_keys, label, before):
     """Split every tie group of at most ``largest`` rows with 0/1 labels at the cuts that lie in it.
 
-    Cuts of one group have equal entries in ``cuts``. Per cut: the key of its row, the row's label, and the
-    positives of the group with smaller keys; the outputs come in as zeros. O(k log k) for a group of k rows.
+    Cuts of one group have equal entries in ``cuts``. Per cut: the key of its row, the limbs of the row's
+    label, and of the group's positives with smaller keys; they come in as zeros. O(k log k) for k rows.
     """
     begin = 0
     while begin < cuts.size:
@@ -118,7 +118,7 @@ def split_binary_groups(seed, n, ranks, cuts, below, equal, largest, cut_keys, c
         size, positives = equal[begin, 0], equal[begin, 1]
         if size == 1:
             cut_keys[begin] = row_key(tie_state(seed, n, below, equal, begin), np.uint64(0))
-            cut_labels[begin] = positives
+            label[begin, 0] = positives
         elif size <= largest:
             keys = np.empty(size, np.uint64)
             row_keys(tie_state(seed, n, below, equal, begin), keys)
@@ -129,13 +129,26 @@ def split_binary_groups(seed, n, ranks, cuts, below, equal, largest, cut_keys, c
             for i in range(positives):
                 r = first_not_below(cut_keys, keys[i], begin, end)
                 if r < end and cut_keys[r] == keys[i]:
-                    cut_labels[r] = 1
+                    label[r, 0] = 1
                     r += 1
                 if r < end:
-                    positives_before[r] += 1
+                    before[r, 0] += 1
             for r in range(begin + 1, end):
-                positives_before[r] += positives_before[r - 1]
+                before[r, 0] += before[r - 1, 0]
         begin = end
+
+
+@jit
+def sums_between_cuts(before, label, total, interior):
+    """Label limbs strictly between cuts: all below the next, less all that ends with this one. O(bins)."""
+    last = before.shape[0]
+    for b in range(last + 1):
+        for limb in range(2):
+            upper = before[b, limb] if b < last else total[limb]
+            lower = before[b - 1, limb] + label[b - 1, limb] if b > 0 else 0
+            interior[b, limb] = upper - lower
+        interior[b, 0] += interior[b, 1] >> LIMB
+        interior[b, 1] &= LIMB_MASK
 
 
 @jit

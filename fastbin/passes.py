@@ -39,6 +39,7 @@ COLLECT_ROWS = 1 << 15  # a fit this small gathers everything in its first step
 MOST_CELLS = 1 << 22
 DEFAULT_CELLS = 1 << 16
 CELLS_PER_BIN = 64
+ROWS_PER_HALF_WORD = 1 << 30  # a packed entry counts fewer than 2**32 rows and positives
 NO_KEY = np.uint64(0xFFFFFFFFFFFFFFFF)
 NO_ROWS = Pool.joined([])
 
@@ -211,48 +212,54 @@ def _run_collect(step: Step, scores: Column, labels: Column, offset: int) -> Par
 
 
 def _run_histogram(step: Step, scores: Column, labels: Column, offset: int) -> Partial:
-    faults, soft = NO_FAULTS, step.soft
+    count = _count_soft if step.soft else _count_binary
+    return count(step, scores, labels, offset)
+
+
+def _count_binary(step: Step, scores: Column, labels: Column, offset: int) -> Partial:
+    """Rows and positives per cell. A part with other labels is only marked, to be counted again."""
+    faults = NO_FAULTS
     entries = step.n_cells if step.atoms is None else 2 * step.n_cells  # each cell's atom, its others
     packed = np.zeros(entries, np.uint64)
     totals = np.zeros((entries, 3), np.int64)
-    count, high, low = (np.zeros(entries, np.int64) for _ in range(3))
-    rows_since_flush = 0
     for start, block, label_block in _blocks(scores, labels):
-        narrow = None if soft else _validate.binary_block(label_block)
-        if narrow is not None:
-            if step.atoms is None:
-                n_nan = histogram_binary(block, narrow, step.cell_map, packed)
-            else:
-                n_nan = histogram_atoms(block, narrow, step.cell_map, step.atoms, packed)
+        narrow = _validate.binary_block(label_block)
+        if narrow is None:
+            return Partial("histogram", scores.size, soft=True)
+        if step.atoms is None:
+            n_nan = histogram_binary(block, narrow, step.cell_map, packed)
         else:
-            wrong = _label_faults(label_block, offset + start)
-            faults += wrong
-            soft = True
-            limbs = _fixedpoint.split(np.zeros(block.size) if wrong.n_labels else label_block)
-            n_nan = histogram_soft(block, *limbs, step.cell_map, count, high, low)
+            n_nan = histogram_atoms(block, narrow, step.cell_map, step.atoms, packed)
         faults += _nan_faults(n_nan, block, offset + start)
-        rows_since_flush += block.size
-        if rows_since_flush >= _fixedpoint.ROWS_BETWEEN_CARRIES:
-            _flush(packed, count, high, low, totals)
-            rows_since_flush = 0
-    _flush(packed, count, high, low, totals)
-    return Partial("histogram", scores.size, soft=soft, totals=totals, faults=faults)
+        if _is_due(start, block.size, ROWS_PER_HALF_WORD) or start + block.size == scores.size:
+            totals[:, 0] += (packed & np.uint64(0xFFFFFFFF)).astype(np.int64)
+            totals[:, 1] += (packed >> np.uint64(32)).astype(np.int64)
+            packed[:] = 0
+    return Partial("histogram", scores.size, totals=totals, faults=faults)
 
 
-def _flush(
-    packed: NDArray[np.uint64],
-    count: NDArray[np.int64],
-    high: NDArray[np.int64],
-    low: NDArray[np.int64],
-    totals: NDArray[np.int64],
-) -> None:
-    """Empty the accumulators into the totals before a half word or a limb can overflow."""
-    totals[:, 0] += (packed & np.uint64(0xFFFFFFFF)).astype(np.int64) + count
-    totals[:, 1] += (packed >> np.uint64(32)).astype(np.int64) + high
-    totals[:, 2] += low
+def _count_soft(step: Step, scores: Column, labels: Column, offset: int) -> Partial:
+    """Rows and label limbs per cell."""
+    faults = NO_FAULTS
+    totals = np.zeros((step.n_cells, 3), np.int64)
+    for start, block, label_block in _blocks(scores, labels):
+        wrong = _label_faults(label_block, offset + start)
+        limbs = _fixedpoint.split(np.zeros(block.size) if wrong.n_labels else label_block)
+        n_nan = histogram_soft(block, *limbs, step.cell_map, totals)
+        faults += wrong + _nan_faults(n_nan, block, offset + start)
+        if _is_due(start, block.size, _fixedpoint.ROWS_BETWEEN_CARRIES):
+            _carry(totals)
+    _carry(totals)
+    return Partial("histogram", scores.size, soft=True, totals=totals, faults=faults)
+
+
+def _is_due(start: int, size: int, every: int) -> bool:
+    """Whether a multiple of ``every`` rows is reached in this block: time to empty an accumulator."""
+    return (start + size) // every > start // every
+
+
+def _carry(totals: NDArray[np.int64]) -> None:
     totals[:, 1], totals[:, 2] = _fixedpoint.carry(totals[:, 1], totals[:, 2])
-    for accumulator in (packed, count, high, low):
-        accumulator[:] = 0
 
 
 def _run_refine(step: Step, scores: Column, labels: Column, offset: int) -> Partial:
@@ -262,9 +269,9 @@ def _run_refine(step: Step, scores: Column, labels: Column, offset: int) -> Part
     for start, block, label_block in _blocks(scores, labels):
         high, low = _limbs(label_block, soft=step.soft)
         refine(block, high, low, step.cell_map, step.ranges, step.subcells, totals, key_span)
-        if step.soft and (start + block.size) % _fixedpoint.ROWS_BETWEEN_CARRIES < BLOCK_ROWS:
-            totals[:, 1], totals[:, 2] = _fixedpoint.carry(totals[:, 1], totals[:, 2])
-    totals[:, 1], totals[:, 2] = _fixedpoint.carry(totals[:, 1], totals[:, 2])
+        if _is_due(start, block.size, _fixedpoint.ROWS_BETWEEN_CARRIES):
+            _carry(totals)
+    _carry(totals)
     return Partial("refine", scores.size, soft=step.soft, totals=totals, key_span=key_span)
 
 
@@ -374,6 +381,10 @@ class FitPlan:
         if step is None:
             raise RuntimeError("this fit has no step left; call finish().")
         merged = _merge(step, partials)
+        if step.kind == "histogram" and merged.soft and not step.soft:
+            self._soft = True  # a label that is not 0/1 turned up: count again, every label in fixed point
+            self._step = self._histogram_step()
+            return
         if step.kind in ("collect", "histogram"):
             merged.faults.raise_if_any()
             if self.n_samples not in (None, merged.n_rows):
@@ -391,9 +402,6 @@ class FitPlan:
             )
         if step.kind == "collect":
             self._take_collected(merged)
-        elif step.kind == "histogram" and merged.soft and not step.soft:
-            self._soft = True  # a fraction turned up: count again, every label in fixed point
-            self._step = self._histogram_step()
         elif step.kind == "histogram":
             self._take_histogram(step, merged)
         elif step.kind == "refine":
@@ -534,7 +542,7 @@ def _merge(step: Step, partials: Iterable[Partial]) -> Partial:
             pools.append((partial.soft, partial.pool))
         if partial.totals is not None:
             totals = partial.totals.copy() if totals is None else totals + partial.totals
-            totals[:, 1], totals[:, 2] = _fixedpoint.carry(totals[:, 1], totals[:, 2])
+            _carry(totals)
         if partial.key_span is not None:
             lows, highs = partial.key_span[:, 0], partial.key_span[:, 1]
             if key_span is None:

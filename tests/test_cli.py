@@ -55,10 +55,11 @@ def model(tmp_path):
     return path
 
 
-@pytest.fixture
-def without_warmup(monkeypatch):
-    """Interpreted, a warm-up is half a minute of plain loops; one test of the demo goes through it."""
-    monkeypatch.setattr(fb, "warmup", lambda: 0.0)
+@pytest.fixture(autouse=True)
+def _no_interpreted_warmup(monkeypatch):
+    """Interpreted, a warm-up compiles nothing and takes half a minute; its own doctest goes through it."""
+    if NO_JIT:
+        monkeypatch.setattr(fb, "warmup", lambda: 0.0)
 
 
 def assert_one_line_error(result, code, *words):
@@ -72,7 +73,7 @@ def assert_one_line_error(result, code, *words):
 # --- demo --------------------------------------------------------------------------------------------
 
 
-def test_demo_as_json(run, without_warmup):
+def test_demo_as_json(run):
     result = run("demo", "--rows", ROWS, "--bins", 8, "--seed", 3, "--json")
     assert result.code == 0
     answer = result.json
@@ -87,7 +88,7 @@ def test_demo_as_json(run, without_warmup):
     assert "compil" in result.err, "what is going on goes to stderr, so that stdout is JSON alone"
 
 
-def test_demo_repeats_itself(run, without_warmup):
+def test_demo_repeats_itself(run):
     """All but the times is a function of rows, bins and seed."""
     first, again, other = (run("demo", "--rows", ROWS, "--seed", seed, "--json").json for seed in (1, 1, 2))
     for figure in ("edges", "values", "ece_after"):

@@ -94,16 +94,16 @@ def histogram_atoms(scores, labels, cell_map, atoms, packed):
 
 
 @jit
-def histogram_soft(scores, high_limbs, low_limbs, cell_map, counts, high_sums, low_sums):
-    """The same for labels given as two fixed-point limbs. Returns the NaN count. O(n)."""
+def histogram_soft(scores, high_limbs, low_limbs, cell_map, totals):
+    """Rows and label limbs per cell, added to (cells, 3) ``totals``. Returns the NaN count. O(n)."""
     n_nan = 0
     for i in range(scores.size):
         score = scores[i]
         n_nan += score != score
         cell = cell_of(order_key(score), cell_map)
-        counts[cell] += 1
-        high_sums[cell] += high_limbs[i]
-        low_sums[cell] += low_limbs[i]
+        totals[cell, 0] += 1
+        totals[cell, 1] += high_limbs[i]
+        totals[cell, 2] += low_limbs[i]
     return n_nan
 
 

@@ -22,7 +22,7 @@ _HOMES = {
     "fit_uniform_mass": "fastbin.calibrators",
     "load": "fastbin._modelfile",
     "plan": "fastbin.planning",
-    "run_step": "fastbin.passes",
+    "run_step": "fastbin._steps",
     "tie_broken_argsort": "fastbin.ordering",
     "warmup": "fastbin._warmup",
 }

@@ -1,6 +1,7 @@
 from fastbin import bounds as bounds
 from fastbin._modelfile import ModelFileError as ModelFileError
 from fastbin._modelfile import load as load
+from fastbin._steps import run_step as run_step
 from fastbin._warmup import warmup as warmup
 from fastbin.binning import bin_index as bin_index
 from fastbin.binning import bin_means as bin_means
@@ -12,7 +13,6 @@ from fastbin.model import Calibrator as Calibrator
 from fastbin.model import TieWarning as TieWarning
 from fastbin.ordering import tie_broken_argsort as tie_broken_argsort
 from fastbin.passes import FitPlan as FitPlan
-from fastbin.passes import run_step as run_step
 from fastbin.planning import Plan as Plan
 from fastbin.planning import plan as plan
 

@@ -19,16 +19,17 @@ Nothing here validates its arguments; `fastbin.bounds` does. A bin without label
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betainc, gammaln, ndtr
+from scipy.special import betainc, ndtr
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from fastbin._bounds_arguments import FloatArray, IntArray
+
 Criterion = Callable[[FloatArray], bool]
 
 EXACT_LIMIT = 100_000
@@ -38,8 +39,6 @@ _ALL_CANDIDATES = 400  # up to this size, evaluating every k is quicker than cho
 # The maximising k lies about z^2/3 below m(1/2 + e), z the normal quantile of the tail: here z < 8 is
 # covered.
 _PROBE_OFFSETS = np.arange(-24, 9)
-_SCAN_OFFSETS = np.array([-2, 0])  # enough to rule out most sizes in a scan over thousands of them
-_SCAN_CHUNK = 4096
 _SLACK = 1 - 1e-9  # rounding of the closed form, when it decides that a k cannot matter
 
 
@@ -270,7 +269,7 @@ def float_at_least(point: Fraction) -> float:
     return math.nextafter(rounded, math.inf) if Fraction(rounded) < point else rounded
 
 
-# --- the rules of uniform mass ----------------------------------------------------------------------
+# --- criteria ---------------------------------------------------------------------------------------
 
 
 def product_rule(multiplicities: npt.ArrayLike, alpha: float) -> Criterion:
@@ -285,127 +284,25 @@ def sum_rule(weights: npt.ArrayLike, alpha: float) -> Criterion:
     return lambda tails: bool(shares @ tails <= alpha)
 
 
-def uniform_mass_rule(kind: str, n: int, n_bins: int, alpha: float) -> tuple[tuple[int, ...], Criterion]:
-    """The bin sizes that occur, and the criterion on their tails; kind: "sidak", "bonferroni", "marginal"."""
-    smaller, n_larger = (n + 1) // n_bins - 1, (n + 1) % n_bins
-    sizes = (smaller, smaller + 1) if n_larger else (smaller,)
-    multiplicities = np.array([n_bins - n_larger, n_larger][: len(sizes)])
-    if kind == "sidak":
-        return sizes, product_rule(multiplicities, alpha)
-    if kind == "bonferroni":
-        return sizes, sum_rule(multiplicities, alpha)
-    # E P_b = (m_b + 1)/(n + 1): the masses of the bins are Dirichlet(m_b + 1).
-    return sizes, sum_rule(multiplicities * (np.array(sizes) + 1) / (n + 1), alpha)
+# --- epsilons by a criterion ------------------------------------------------------------------------
 
 
-def level_per_bin(kind: str, n_bins: npt.ArrayLike, alpha: float) -> FloatArray:
-    """The t for which bins of one size m meet the rule exactly when T*(m, e) <= t."""
-    n_bins = np.asarray(n_bins, dtype=np.float64)
-    if kind == "sidak":
-        return np.asarray(-np.expm1(math.log1p(-alpha) / n_bins))
-    return alpha / n_bins if kind == "bonferroni" else np.full_like(n_bins, alpha)
+@lru_cache(maxsize=16_384)
+def epsilon_of_one_bin(m: int, t: float) -> float:
+    """Smallest e with T*(m, e) <= t."""
+    return smallest_epsilon((m,), sum_rule([1.0], t))
 
 
-def _meets(kind: str, n: int, n_bins: int, alpha: float, e: float) -> bool:
-    sizes, satisfied = uniform_mass_rule(kind, n, n_bins, alpha)
-    return satisfied(np.array([tail(m, e) for m in sizes]))
-
-
-def required_samples(kind: str, e: float, alpha: float, n_bins: int, *, first: bool) -> int:
-    """First n that meets the rule, or the n from which on all do.
-
-    With T*(m) <= t for both sizes m of an n the rule is met, with T*(m) > t for both it is not. So the answer
-    lies where one size fails and the next passes; between them the rule is linear in the number of larger
-    bins.
-    """
-    level = float(level_per_bin(kind, n_bins, alpha))
-    m = _first_size_within(e, level) - 1 if first else _last_size_beyond(e, level)
-    if m == 0:
-        return 2 * n_bins - 1
-    n_larger = smallest(1, n_bins, lambda r: _meets(kind, (m + 1) * n_bins + r - 1, n_bins, alpha, e))
-    return (m + 1) * n_bins + n_larger - 1
-
-
-def _closed_form_size(e: float, level: float) -> int:
-    """Size from which on the closed form, and so T*, is within ``level``."""
-    enough = 1
-    while closed_form_tail(enough, e) > level:
-        enough *= 2
-    return smallest(1, enough, lambda m: bool(closed_form_tail(m, e) <= level))
-
-
-def _last_size_beyond(e: float, level: float) -> int:
-    """Largest m with T*(m, e) > level; 0 if there is none."""
-    last = _closed_form_size(e, level) - 1
-    if last > EXACT_LIMIT:
-        return last
-    while last > 0 and not tail_exceeds(last, e, level):
-        last -= 1
-    return last
-
-
-def _first_size_within(e: float, level: float) -> int:
-    """Smallest m with T*(m, e) <= level. T* is not monotone in m, so every m before it has to fail."""
-    bound = _closed_form_size(e, level)
-    for start in range(1, min(bound, EXACT_LIMIT) + 1, _SCAN_CHUNK):
-        sizes = np.arange(start, min(start + _SCAN_CHUNK, bound + 1, EXACT_LIMIT + 1))
-        possible = probe_tails(sizes, *on_lattice(sizes, e), _SCAN_OFFSETS) <= level
-        for m in sizes[possible].tolist():
-            if not tail_exceeds(m, e, level):
-                return int(m)
-    return max(bound, EXACT_LIMIT + 1)
-
-
-def max_bins(kind: str, n: int, e: float, alpha: float) -> int:
-    """Most bins that meet the rule; 0 if none do. Excludes every larger number: it may not be monotone.
-
-    The numbers of bins whose smaller size is q - 1 are neighbours, and within such a block the rule is linear
-    in the number of bins: its two ends decide. There are at most 2 sqrt(n + 1) blocks.
-    """
-    for quotients in _quotients(n + 1):
-        fewest, most = (n + 1) // (quotients + 1) + 1, (n + 1) // quotients
-        # A block can only hold an answer if one of its two sizes passes at the level of its fewest bins.
-        sizes = np.stack([quotients - 1, quotients]).ravel()
-        probes = probe_tails(sizes, *on_lattice(sizes, e), _SCAN_OFFSETS).reshape(2, -1)
-        possible = probes.min(axis=0) <= level_per_bin(kind, fewest, alpha)
-        for low, high in zip(fewest[possible].tolist(), most[possible].tolist(), strict=True):
-            if _meets(kind, n, high, alpha, e):
-                return int(high)
-            if _meets(kind, n, low, alpha, e):
-                return int(smallest(low, high, lambda n_bins: not _meets(kind, n, n_bins, alpha, e))) - 1
-    return 0
-
-
-def _quotients(total: int) -> Iterator[IntArray]:
-    """All total // B for B = total // 2, ..., 1, increasing (one may come twice), a chunk at a time."""
-    root = math.isqrt(total)
-    for start in range(2, root + 1, _SCAN_CHUNK):
-        yield np.arange(start, min(start + _SCAN_CHUNK, root + 1))
-    for start in range(root, 0, -_SCAN_CHUNK):
-        quotients = total // np.arange(start, max(start - _SCAN_CHUNK, 0), -1)
-        yield quotients[quotients >= 2]
-
-
-# --- mean absolute deviation ------------------------------------------------------------------------
-
-
-def max_mean_deviation(m: IntArray) -> FloatArray:
-    """Sup over p of E|X/m - p|, by De Moivre's formula at its maximum nu = floor((m+1)/2), p = nu/(m+1)."""
-    size = np.asarray(m, dtype=np.float64)
-    nu = np.floor((size + 1) / 2)
-    rest = size - nu
-    # P(X = nu) at that p in Loader's saddle-point form: no terms of order m log m, so nothing cancels.
-    deviance = size * np.log1p(1 / size) - rest * np.log1p(1 / np.maximum(rest, 1))
-    log_factorials = _stirling_error(size) - _stirling_error(nu) - _stirling_error(rest)
-    spread = np.where(rest > 0, 2 * np.pi * nu * rest / size, 1.0)
-    probability = np.exp(log_factorials - deviance) / np.sqrt(spread)
-    return np.asarray(2 * nu / size * probability * (rest + 1) / (size + 1), dtype=np.float64)
-
-
-def _stirling_error(x: FloatArray) -> FloatArray:
-    """log(x!) less Stirling's main term; 0 at x = 0."""
-    large = np.maximum(x, 16.0)
-    series = (1 / 12 - (1 / 360 - (1 / 1260 - 1 / 1680 / large**2) / large**2) / large**2) / large
-    small = np.clip(x, 1.0, 16.0)
-    direct = gammaln(small + 1) - (small + 0.5) * np.log(small) + small - 0.5 * np.log(2 * np.pi)
-    return np.asarray(np.where(x == 0, 0.0, np.where(x < 16, direct, series)), dtype=np.float64)
+@lru_cache(maxsize=1024)
+def epsilon_of_counts(
+    sizes: tuple[int, ...],
+    weights: tuple[float, ...],
+    alpha: float,
+    rule: Literal["product", "sum"],
+    tails: Literal["exact", "hoeffding"],
+) -> float:
+    """Smallest e for bins of these sizes, with multiplicities ("product") or weights ("sum")."""
+    satisfied = (product_rule if rule == "product" else sum_rule)(weights, alpha)
+    if tails == "hoeffding":
+        return smallest_hoeffding_epsilon(sizes, satisfied)
+    return smallest_epsilon(sizes, satisfied)

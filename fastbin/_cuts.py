@@ -1,12 +1,12 @@
 """Where a fit ends: order statistics found exactly, and the label sum below each.
 
-``Pieces`` are the stretches of the score line in which the cuts are known to lie; ``Pool`` is the rows
-gathered from them; ``find_cuts`` turns both into the cuts, splitting tie groups by canonical keys.
+``Pieces`` are the stretches of the score line in which the cuts are known to lie; ``find_cuts`` turns them,
+and the rows gathered from them, into the cuts, splitting tie groups by canonical keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -24,62 +24,11 @@ from fastbin._kernels.ties import (
     tie_state,
 )
 from fastbin._parallel import parallel_map, row_ranges
-
-Ints = NDArray[np.int64]
-Keys = NDArray[np.uint64]
+from fastbin._pools import NO_COPIES, Ints, Keys, Pool
 
 SMALL_GROUP = 1 << 14  # up to here a tie group's keys are simply sorted
 GROUP_CELL_BITS = 14
 ROWS_PER_TASK = 1 << 20
-NO_COPIES: Ints = np.empty(0, np.int64)
-SHRINK = 4  # equal rows are folded where that makes a gathered pool at least this much smaller
-
-
-@dataclass(frozen=True, eq=False)
-class Pool:
-    """Rows taken out of the data: order keys, label limbs, and how many copies of each (None: one)."""
-
-    keys: Keys
-    high: Ints
-    low: Ints
-    copies: Ints | None = None
-
-    @staticmethod
-    def joined(pools: Sequence[Pool]) -> Pool:
-        """All rows of several pools."""
-        if len(pools) == 1:
-            return pools[0]
-        folded = any(pool.copies is not None for pool in pools)
-        return Pool(
-            np.concatenate([pool.keys for pool in pools] or [np.empty(0, np.uint64)]),
-            np.concatenate([pool.high for pool in pools] or [np.empty(0, np.int64)]),
-            np.concatenate([pool.low for pool in pools] or [np.empty(0, np.int64)]),
-            np.concatenate([pool.multiplicity() for pool in pools]) if folded else None,
-        )
-
-    def multiplicity(self) -> Ints:
-        """Copies of each row."""
-        return np.ones(self.keys.size, np.int64) if self.copies is None else self.copies
-
-    def n_rows(self) -> int:
-        """Rows, copies included."""
-        return self.keys.size if self.copies is None else int(self.copies.sum())
-
-    def with_fractions(self) -> Pool:
-        """A pool of 0/1 labels in the units of soft ones."""
-        return Pool(self.keys, self.high << _fixedpoint.HIGH_BITS, self.low, self.copies)
-
-    def folded(self) -> Pool:
-        """The same rows with equal ones counted, where there are many: an atom of soft labels."""
-        order = np.lexsort((self.low, self.high, self.keys))
-        keys, high, low = self.keys[order], self.high[order], self.low[order]
-        is_new = np.ones(keys.size, np.bool_)
-        is_new[1:] = (np.diff(keys) != 0) | (np.diff(high) != 0) | (np.diff(low) != 0)
-        starts = np.flatnonzero(is_new)
-        if starts.size * SHRINK > keys.size:
-            return self
-        copies = np.add.reduceat(self.multiplicity()[order], starts)
-        return Pool(keys[starts], high[starts], low[starts], copies)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,8 +109,7 @@ class Pieces:
         keys, (rows, positives, _) = self.atom[found], self.at_atom[found].T
         return Pool(
             np.concatenate([keys, keys]),
-            np.repeat(np.array([1, 0]), keys.size),
-            np.zeros(2 * keys.size, np.int64),
+            _fixedpoint.binary_words(np.repeat(np.array([1, 0]), keys.size)),
             np.concatenate([positives, rows - positives]),
         )
 
@@ -225,6 +173,8 @@ def find_cuts(
     """
     if pieces.at_atom.any():
         pool = Pool.joined([pool, pieces.atom_rows()])
+    if soft:
+        pool = pool.folded()
     keys, below, equal = _select(pieces, pool, ranks)
     atom_seed = np.uint64(_streams.stream(_streams.ATOM, seed))
     n = np.int64(total[0])
@@ -259,9 +209,7 @@ def _select(pieces: Pieces, pool: Pool, ranks: Ints) -> tuple[Keys, Ints, Ints]:
         keys = pool.keys[order][np.searchsorted(np.cumsum(pool.copies[order]), places, side="right")]
     below, equal = np.zeros((2, ranks.size, 3), np.int64)
     copies = NO_COPIES if pool.copies is None else pool.copies
-    count_around_cuts(
-        pool.keys, pool.high, pool.low, copies, keys, pieces.low[rank_piece], bases, below, equal
-    )
+    count_around_cuts(pool.keys, pool.labels, copies, keys, pieces.low[rank_piece], bases, below, equal)
     return keys, below, equal
 
 
@@ -296,11 +244,11 @@ def _split_large_group(
     """The ordinary selection, on (key, label) pairs that are generated, counted and gathered on the fly."""
     shift = np.uint64(64 - GROUP_CELL_BITS)
     n_cells = 1 << GROUP_CELL_BITS
-    tasks = [
-        (begin + start, begin + stop, label)
-        for begin, rows, label in ((0, positives, 1), (positives, size - positives, 0))
-        for start, stop in row_ranges(rows, threads, ROWS_PER_TASK)
-    ]
+
+    def tasks() -> Iterator[tuple[int, int, int]]:  # rows begin .. end - 1, all of one label
+        for first, rows, label in ((0, positives, 1), (positives, size - positives, 0)):
+            for start, stop in row_ranges(rows, threads, ROWS_PER_TASK):
+                yield first + start, first + stop, label
 
     def count(task: tuple[int, int, int]) -> Keys:
         packed = np.zeros(n_cells, np.uint64)
@@ -308,7 +256,7 @@ def _split_large_group(
         return packed
 
     totals = np.zeros((n_cells, 3), np.int64)
-    for packed in parallel_map(count, tasks, threads):
+    for packed in parallel_map(count, tasks(), threads):
         totals[:, 0] += (packed & np.uint64(0xFFFFFFFF)).astype(np.int64)
         totals[:, 1] += (packed >> np.uint64(32)).astype(np.int64)
 
@@ -323,9 +271,9 @@ def _split_large_group(
     def collect(task: tuple[int, int, int]) -> Pool:
         keys = np.empty(min(most, task[1] - task[0]), np.uint64)
         found = gather_row_keys(state, task[0], task[1], shift, wanted, keys)
-        return Pool(keys[:found].copy(), np.full(found, task[2]), np.zeros(found, np.int64))
+        return Pool(keys[:found].copy(), _fixedpoint.binary_words(np.full(found, task[2])))
 
-    pool = Pool.joined(list(parallel_map(collect, tasks, threads)))
+    pool = Pool.joined(list(parallel_map(collect, tasks(), threads)))
     keys, below, equal = _select(pieces, pool, ranks)
     return keys, equal[:, 1], below[:, 1]
 
@@ -337,13 +285,13 @@ def _split_soft(
     tie_keys = np.zeros(ranks.size, np.uint64)
     label, before = np.zeros((2, ranks.size, 2), np.int64)
     for own in _groups(keys):
-        high, low = _labels_at(pool, keys[own.start])
-        row_tie_keys = np.empty(high.size, np.uint64)
+        words = pool.labels_at(keys[own.start])
+        row_tie_keys = np.empty(words.size, np.uint64)
         row_keys(np.uint64(tie_state(seed, n, below, equal, own.start)), row_tie_keys)
         order = np.argsort(row_tie_keys)
         places = ranks[own] - below[own.start, 0] - 1
         tie_keys[own] = row_tie_keys[order][places]
-        high, low = high[order], low[order]
+        high, low = words[order] >> _fixedpoint.LOW_BITS, words[order] & _fixedpoint.LOW_MASK
         label[own, 0], label[own, 1] = high[places], low[places]
         # The low limb is summed in halves, so that 2**44 rows would fit.
         half, mask = _fixedpoint.LOW_BITS // 2, (1 << _fixedpoint.LOW_BITS // 2) - 1
@@ -352,11 +300,3 @@ def _split_soft(
         before[own, 0] = (np.cumsum(high) - high)[places] + (coarse >> half)
         before[own, 1] = ((coarse & mask) << half) | (fine & mask)
     return tie_keys, label, before
-
-
-def _labels_at(pool: Pool, key: np.uint64) -> tuple[Ints, Ints]:
-    """Label limbs of the pool's rows at one score, largest label first, copies written out."""
-    rows = np.flatnonzero(pool.keys == key)
-    rows = rows[np.lexsort((-pool.low[rows], -pool.high[rows]))]
-    rows = np.repeat(rows, pool.multiplicity()[rows])
-    return pool.high[rows], pool.low[rows]

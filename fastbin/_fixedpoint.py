@@ -1,8 +1,8 @@
 """Label sums that do not depend on the order of the rows: integers, rounded once at the end.
 
-A soft label y is the 62-bit fixed-point number floor(y * 2**62), held as two limbs: the high one counts
-2**-24, the low one 2**-62. A 0/1 label is its own high limb, and its low limb is 0; then the unit of the
-high limb is 1. Sums of either kind are int64 limb pairs, brought to 0 <= low < 2**38 by ``carry``.
+A label is one 64-bit word: a soft label y is floor(y * 2**62), a 0/1 label is y * 2**38. A sum of labels is
+two int64 limbs, of the words' high bits and of their low 38 bits, brought to 0 <= low < 2**38 by ``carry``.
+So the high limb of a sum counts 2**-24 for soft labels, and positives for 0/1 labels.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastbin._kernels.ties import LIMB
+
 Limbs = NDArray[np.int64]
 
 HIGH_BITS = 24
-LOW_BITS = 38
+LOW_BITS = LIMB
 FRACTION_BITS = HIGH_BITS + LOW_BITS
 LOW_MASK = (1 << LOW_BITS) - 1
 
@@ -23,12 +25,27 @@ LOW_MASK = (1 << LOW_BITS) - 1
 ROWS_BETWEEN_CARRIES = 1 << 24
 
 
-def split(labels: NDArray[Any]) -> tuple[Limbs, Limbs]:
-    """The limbs of soft labels in [0, 1]; every step is exact but the last floor."""
+def words(labels: NDArray[Any]) -> NDArray[np.int64]:
+    """The words of soft labels in [0, 1]; every step is exact but the last floor."""
     scaled = labels.astype(np.float64) * float(1 << HIGH_BITS)
     high = np.floor(scaled)
     low = np.floor((scaled - high) * float(1 << LOW_BITS))
-    return high.astype(np.int64), low.astype(np.int64)
+    return (high.astype(np.int64) << LOW_BITS) | low.astype(np.int64)
+
+
+def binary_words(labels: NDArray[Any]) -> NDArray[np.int64]:
+    """The words of 0/1 labels."""
+    return labels.astype(np.int64) << LOW_BITS
+
+
+def soft_from_binary(label_words: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The words of 0/1 labels, as those of soft ones."""
+    return label_words << HIGH_BITS
+
+
+def total(label_words: NDArray[np.int64]) -> tuple[Any, Any]:
+    """The limbs of the sum of fewer than 2**25 words."""
+    return carry((label_words >> LOW_BITS).sum(), (label_words & LOW_MASK).sum())
 
 
 def carry(high: Any, low: Any) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -38,7 +38,7 @@ def _shared_pool() -> ThreadPoolExecutor:
 
 
 def available_threads() -> int:
-    """Cores that this process may use (containers and ``taskset`` give fewer than the machine has)."""
+    """Cores that this process may use (``taskset`` and CPU sets give fewer than the machine has)."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -47,7 +47,7 @@ def available_threads() -> int:
 def parallel_map(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
     """Results in the order of the items, with at most ``threads`` of them in work.
 
-    An exception, Ctrl-C included, drops what has not started; what runs ends by itself within a chunk.
+    An exception, Ctrl-C included, drops what has not started and waits for what runs: at most one chunk.
     """
     if threads == 1:
         yield from map(function, items)
@@ -64,6 +64,7 @@ def parallel_map(function: Callable[[Item], Result], items: Iterable[Item], thre
     finally:
         for future in waiting:
             future.cancel()
+        wait(waiting)  # nobody writes into the caller's arrays once the caller has control again
 
 
 def row_ranges(n: int, threads: int, most_rows: int) -> list[tuple[int, int]]:

@@ -83,6 +83,20 @@ def scores_and_labels(scores: ArrayLike, labels: ArrayLike) -> tuple[Array, Arra
     return score_column, label_column
 
 
+def nan_error(n_nan: int, first: int, remedy: str) -> ValueError:
+    """The one message for NaN scores."""
+    return ValueError(f"scores must not be NaN; found {n_nan} NaN, first at row {first}. {remedy}")
+
+
+def label_error(n_wrong: int, first: int, value: float) -> ValueError:
+    """The one message for labels outside [0, 1]."""
+    found = "1 value" if n_wrong == 1 else f"{n_wrong} values"
+    return ValueError(
+        f"labels must be 0/1 or lie in [0, 1]; found {found} outside, first {value} at row {first}. "
+        "Pass (labels == positive_class)."
+    )
+
+
 def score_block(block: Array) -> Array:
     """A slice of a score column as the kernels take it: contiguous, native float64 or float32, read-only."""
     if block.dtype.kind != "f" or block.dtype.itemsize < np.dtype(np.float32).itemsize:

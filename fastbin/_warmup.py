@@ -8,10 +8,11 @@ import numpy as np
 
 from fastbin._lookup import SMALL_BATCH
 from fastbin._rowids import text_words
+from fastbin._steps import run_step
 from fastbin.binning import bin_means
 from fastbin.calibrators import fit_counts, fit_uniform_mass
 from fastbin.ordering import SMALL, tie_broken_argsort
-from fastbin.passes import FitPlan, run_step
+from fastbin.passes import FitPlan
 
 
 def warmup() -> float:

@@ -110,19 +110,19 @@ def bin_means(
         )
 
     def one_block(rows: tuple[int, int]) -> NDArray[np.int64]:
-        # Always in fixed point: a 0/1 label is exact in it, and the sums are then of one kind.
-        high, low = _fixedpoint.split(label_column[slice(*rows)])
-        own_bins = bin_column[slice(*rows)].astype(np.int64)
-        sums = np.zeros((4, number), np.int64)
-        bin_sums(own_bins, high, sums[0], sums[1])
-        bin_sums(own_bins, low, sums[3], sums[2])
-        return sums[:3]
+        # Always as soft labels: a 0/1 label is exact as one, and the sums are then of one kind.
+        block = np.zeros((number, 3), np.int64)
+        bin_sums(
+            bin_column[slice(*rows)].astype(np.int64), _fixedpoint.words(label_column[slice(*rows)]), block
+        )
+        return block
 
-    counts, high, low = np.zeros((3, number), np.int64)
+    totals = np.zeros((number, 3), np.int64)
     for block in parallel_map(one_block, row_ranges(label_column.size, n_threads, BLOCK_ROWS), n_threads):
-        counts += block[0]
-        high, low = _fixedpoint.carry(high + block[1], low + block[2])
+        totals += block
+        totals[:, 1], totals[:, 2] = _fixedpoint.carry(totals[:, 1], totals[:, 2])
+    counts = totals[:, 0].copy()
     means = np.full(number, np.nan)
     filled = counts > 0
-    means[filled] = _fixedpoint.quotients(np.stack([high, low], axis=1)[filled], counts[filled], soft=True)
+    means[filled] = _fixedpoint.quotients(totals[filled, 1:], counts[filled], soft=True)
     return means, counts

@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastbin import _streams, _validate
+from fastbin import _fixedpoint, _streams, _validate
 from fastbin._cellmaps import keys_of, sample_of
-from fastbin._cuts import Pieces, Pool, find_cuts
+from fastbin._cuts import Pieces, find_cuts
 from fastbin._parallel import parallel_map, row_ranges
+from fastbin._pools import Pool
+from fastbin._steps import Partial, run_step
 from fastbin._values import calibrator_from_cuts
 from fastbin.bounds import boundary_ranks
 from fastbin.model import Calibrator, Rng
-from fastbin.passes import COLLECT_ROWS, FitPlan, Partial, run_step
+from fastbin.passes import COLLECT_ROWS, FitPlan
 
 PART_ROWS = 1 << 22  # a part's result is about a megabyte; Ctrl-C waits for one part
 
@@ -154,8 +156,7 @@ def fit_counts(
     present = everyone > 0
     pool = Pool(
         np.concatenate([keys[present], keys[present]]),
-        np.repeat(np.array([1, 0]), int(present.sum())),
-        np.zeros(2 * int(present.sum()), np.int64),
+        _fixedpoint.binary_words(np.repeat(np.array([1, 0]), int(present.sum()))),
         np.concatenate([ones[present], (everyone - ones)[present]]),
     )
     total = np.array([n, int(ones.sum()), 0])

@@ -20,7 +20,7 @@ ASSUMPTIONS = (
     "calibration rows and future rows are independent draws from one distribution",
     "the model that makes the scores did not see the calibration rows",
     "the number of bins, the method and the seed were not chosen by looking at these labels",
-    "a score equal to a cut is broken by a fresh key (row_ids or rng)",
+    "a score equal to a cut is broken by a fresh key (row_ids, or a generator kept between calls)",
 )
 
 THEOREMS = {
@@ -104,13 +104,17 @@ class Guarantee:
         if not self.holds:
             return f"No guarantee for {what}: {self.reason}."
         sentences = []
-        if self.conditional is not None:
+        if self.conditional is not None and self.conditional >= 1:
+            sentences.append(
+                f"Nothing is promised for every bin at once of the {what}: too few rows per bin, epsilon >= 1"
+            )
+        elif self.conditional is not None:
             sentences.append(
                 f"With probability at least {1 - self.alpha:g} over the calibration data and the seed, none "
                 f"of the {what} is off by more than {self.conditional:.4g} from the true probability, "
                 "whatever the distribution of the data"
             )
-        if self.marginal is not None:
+        if self.marginal is not None and self.marginal < 1:
             sentences.append(
                 f"a new row's prediction is off by more than {self.marginal:.4g} with probability at most "
                 f"{self.alpha:g}"
@@ -171,7 +175,8 @@ def uniform_mass_guarantee(
     marginal_method = "exact" if method == "bonferroni" else method
     marginal = float(bounds.marginal_epsilon(n, n_bins, level, method=marginal_method, delta=delta))
     ece_method = "paper" if method == "paper" else "exact"
-    expected_ece = float(bounds.expected_ece(n, n_bins, method=ece_method, delta=delta))
+    # An average over the data says nothing about the one fit that was chosen by looking at it.
+    expected_ece = float(bounds.expected_ece(n, n_bins, method=ece_method, delta=delta)) if tried == 1 else None
     per_bin = _per_bin_epsilon(calibrator, level, method)
     reason = THEOREMS[method]
     if calibrator.boundary_points == "include":
@@ -179,13 +184,14 @@ def uniform_mass_guarantee(
         smallest = n // n_bins if method == "paper" else (n + 1) // n_bins
         conditional += 1.0 / smallest
         marginal += 1.0 / smallest
-        expected_ece += (n_bins - 1) / (n + 1)
+        if expected_ece is not None:
+            expected_ece += (n_bins - 1) / (n + 1)
         per_bin = per_bin + 1.0 / smallest
         reason += ", cut points averaged in (Corollary 1)"
     if delta:
         reason += f", values perturbed by delta={delta:g} (Algorithm 2)"
     if tried > 1:
-        reason += f", alpha shared by {tried} candidates"
+        reason += f", alpha shared by {tried} candidates; no bound on the expected error of a chosen fit"
     per_bin.flags.writeable = False
     return Guarantee(
         alpha, n, n_bins, method, conditional, marginal, expected_ece, per_bin, True, reason,

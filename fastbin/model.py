@@ -139,7 +139,8 @@ class Calibrator:
             What identifies each row. A score equal to a cut goes up or down by the hash of its row id, so
             the same row is treated alike in any batch. Without it the position in this call is used.
         rng : int, numpy.random.Generator or None
-            Another stream of keys; None is the calibrator's own.
+            Another stream of keys; None is the calibrator's own. For small calls without row ids, pass one
+            generator to all of them: an int gives every call the same keys.
         nan : {"raise", "propagate"}
             What to do with NaN scores.
         out : ndarray of float64 or float32, optional
@@ -474,7 +475,8 @@ class Calibrator:
             warnings.warn(
                 f"{n_affected} of the scores equal a cut that is tied in the calibration data, and this call "
                 f"has fewer than {ROWS_WITHOUT_WARNING} rows: row positions would give the same tie keys in "
-                "every call, which voids the guarantee. Pass row_ids= (any key of the row), or rng=.",
+                "every call, which voids the guarantee. Pass row_ids= (any key of the row), or rng= a "
+                "numpy Generator that is kept between calls.",
                 TieWarning,
                 stacklevel=_callers_level(),
             )

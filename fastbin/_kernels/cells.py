@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fastbin._jit import jit
-from fastbin._kernels.hashing import ONE, SHIFT_63, ZERO, order_key
+from fastbin._kernels.hashing import ONE, SHIFT_32, SHIFT_63, ZERO, order_key
+from fastbin._kernels.ties import LIMB, LIMB_MASK
 
-SHIFT_32 = np.uint64(32)
 MASK_32 = np.uint64(0xFFFFFFFF)
 
 
@@ -94,7 +94,7 @@ def histogram_atoms(scores, labels, cell_map, atoms, packed):
 
 
 @jit
-def histogram_soft(scores, high_limbs, low_limbs, cell_map, totals):
+def histogram_soft(scores, labels, cell_map, totals):
     """Rows and label limbs per cell, added to (cells, 3) ``totals``. Returns the NaN count. O(n)."""
     n_nan = 0
     for i in range(scores.size):
@@ -102,13 +102,13 @@ def histogram_soft(scores, high_limbs, low_limbs, cell_map, totals):
         n_nan += score != score
         cell = cell_of(order_key(score), cell_map)
         totals[cell, 0] += 1
-        totals[cell, 1] += high_limbs[i]
-        totals[cell, 2] += low_limbs[i]
+        totals[cell, 1] += labels[i] >> LIMB
+        totals[cell, 2] += labels[i] & LIMB_MASK
     return n_nan
 
 
 @jit
-def refine(scores, high_limbs, low_limbs, cell_map, ranges, subcells, totals, key_span):
+def refine(scores, labels, cell_map, ranges, subcells, totals, key_span):
     """Per subcell of the wanted ranges: rows, label limbs (``totals``) and extreme keys (``key_span``). O(n).
 
     The extremes show a subcell that is one value: an atom needs no gathering.
@@ -125,8 +125,8 @@ def refine(scores, high_limbs, low_limbs, cell_map, ranges, subcells, totals, ke
             continue
         sub = subcells.first[at] + np.int64((key - low[at]) >> subcells.shift[at])
         totals[sub, 0] += 1
-        totals[sub, 1] += high_limbs[i]
-        totals[sub, 2] += low_limbs[i]
+        totals[sub, 1] += labels[i] >> LIMB
+        totals[sub, 2] += labels[i] & LIMB_MASK
         key_span[sub, 0] = min(key_span[sub, 0], key)
         key_span[sub, 1] = max(key_span[sub, 1], key)
 

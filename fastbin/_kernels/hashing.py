@@ -18,6 +18,7 @@ ONE = np.uint64(1)
 SHIFT_30 = np.uint64(30)
 SHIFT_27 = np.uint64(27)
 SHIFT_31 = np.uint64(31)
+SHIFT_32 = np.uint64(32)
 SHIFT_63 = np.uint64(63)
 BYTE = np.uint64(8)
 WORD_BYTES = 8

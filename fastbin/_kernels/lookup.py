@@ -12,9 +12,8 @@ import numpy as np
 
 from fastbin._jit import jit
 from fastbin._kernels.cells import CellMap, cell_of
-from fastbin._kernels.hashing import order_key, row_key
-
-ONE = np.uint64(1)
+from fastbin._kernels.hashing import ONE, order_key, row_key
+from fastbin._kernels.ties import LIMB, LIMB_MASK
 
 
 class Grid(NamedTuple):
@@ -104,8 +103,9 @@ def resolve_ties(scores, tie_rows, ids, state, edges, edge_keys, table, out):
 
 
 @jit
-def bin_sums(bins, labels, counts, sums):
-    """Add rows to ``counts`` and 0/1 or fixed-point labels to ``sums``, per bin. O(n)."""
+def bin_sums(bins, labels, totals):
+    """Add rows and label limbs to the (bins, 3) ``totals``. O(n)."""
     for i in range(bins.size):
-        counts[bins[i]] += 1
-        sums[bins[i]] += labels[i]
+        totals[bins[i], 0] += 1
+        totals[bins[i], 1] += labels[i] >> LIMB
+        totals[bins[i], 2] += labels[i] & LIMB_MASK

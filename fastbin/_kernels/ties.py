@@ -7,9 +7,8 @@ split depends on the multiset of rows and the seed alone, not on any order of th
 import numpy as np
 
 from fastbin._jit import jit
-from fastbin._kernels.hashing import ONE, absorb, row_key
+from fastbin._kernels.hashing import ONE, SHIFT_32, absorb, row_key
 
-SHIFT_32 = np.uint64(32)
 LIMB = 38  # bits of the low limb of a label sum
 LIMB_MASK = (1 << LIMB) - 1
 HALF_LIMB = LIMB // 2
@@ -36,8 +35,9 @@ def first_not_below(values, value, begin, end):
 
 
 @jit
-def add_labels(target, at, copies, high, low):
+def add_labels(target, at, copies, word):
     """Add rows and label limbs, the low limb in halves and carried, so that no number of copies overflows."""
+    high, low = word >> LIMB, word & LIMB_MASK
     coarse = (low >> HALF_LIMB) * copies
     fine = (low & HALF_MASK) * copies
     coarse += fine >> HALF_LIMB
@@ -55,7 +55,7 @@ def carry(target, at):
 
 
 @jit
-def count_around_cuts(keys, high_limbs, low_limbs, copies, cuts, floors, bases, below, equal):
+def count_around_cuts(keys, labels, copies, cuts, floors, bases, below, equal):
     """For each cut: rows and label limbs (n, 3) below it and at it, among all rows of the data.
 
     ``cuts`` ascend and may repeat. The rows given are those of the pieces that the cuts lie in; ``floors`` is
@@ -77,7 +77,7 @@ def count_around_cuts(keys, high_limbs, low_limbs, copies, cuts, floors, bases, 
         if at == n_distinct or keys[i] < floors[first[at]]:
             continue  # above the last cut of its piece
         target = equal if keys[i] == distinct[at] else below
-        add_labels(target, first[at], copies[i] if copies.size else 1, high_limbs[i], low_limbs[i])
+        add_labels(target, first[at], copies[i] if copies.size else 1, labels[i])
 
     for at in range(n_distinct):
         r = first[at]

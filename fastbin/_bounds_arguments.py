@@ -1,4 +1,4 @@
-"""What goes into `fastbin.bounds` and what comes out: scalars or arrays, checked; a scalar or an array back."""
+"""What goes into `fastbin.bounds` and what comes out: scalars or arrays, checked; a scalar or array back."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check_count(name: str, least: int, most: int = LARGEST_COUNT) -> Callable[[A
             )
         if count > most:
             raise ValueError(
-                f"{name} must be at most {_near_power_of_two(most)}, to be counted in 64 bits; got {value!r}. "
+                f"{name} must be at most {_near_power_of_two(most)}, to fit into 64 bits; got {value!r}. "
                 f"Pass a smaller {name}."
             )
         return count
@@ -86,14 +86,14 @@ def _checked(value: npt.ArrayLike, check: Callable[[Any], float]) -> npt.NDArray
     return array
 
 
-def counts(value: npt.ArrayLike, name: str, least: int = 1) -> IntArray:
+def counts_of(value: npt.ArrayLike, name: str, least: int = 1) -> IntArray:
     """Numbers of points."""
     return _checked(value, check_count(name, least)).astype(np.int64)
 
 
 def count_column(value: npt.ArrayLike, least: int) -> IntArray:
     """One number of points for each bin."""
-    column = counts(value, "counts", least)
+    column = counts_of(value, "counts", least)
     if column.ndim != 1 or column.size == 0:
         raise ValueError(
             f"counts must be a one-dimensional array, not empty; got shape {column.shape}. Pass one per bin."
@@ -137,15 +137,15 @@ def tolerances_within_reach(
 
 def samples_and_bins(n: npt.ArrayLike, n_bins: npt.ArrayLike) -> tuple[IntArray, IntArray]:
     """Numbers of samples that fill these numbers of bins."""
-    samples, bins = np.broadcast_arrays(counts(n, "n"), bin_numbers(n_bins))
+    samples, bins = np.broadcast_arrays(counts_of(n, "n"), bin_numbers(n_bins))
     for too_few in np.argwhere(samples < 2 * bins - 1)[:1]:
         enough_samples(int(samples[tuple(too_few)]), int(bins[tuple(too_few)]))
     return samples, bins
 
 
 def successes_and_trials(k: npt.ArrayLike, m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
-    """k positives among m labels."""
-    successes, trials = np.broadcast_arrays(counts(k, "k", 0), counts(m, "m", 0))
+    """Numbers k of positives among m labels."""
+    successes, trials = np.broadcast_arrays(counts_of(k, "k", 0), counts_of(m, "m", 0))
     for where in np.argwhere(successes > trials)[:1]:
         found_k, found_m = successes[tuple(where)], trials[tuple(where)]
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Uniform mass with sample splitting: one part of the points chooses the cuts, the labels of the other are averaged.
+"""Sample splitting: one part of the points chooses the cuts, the labels of the other part are averaged.
 
 Nothing here validates its arguments; `fastbin.bounds` does.
 """

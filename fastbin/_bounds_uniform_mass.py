@@ -1,7 +1,7 @@
 """Uniform-mass binning of n points: epsilon, and its inverses in n and in the number of bins.
 
 Bins have one of two sizes, ``(n + 1) // n_bins - 1`` or one more. The exact forms rest on `fastbin._binomial`
-and its symbols, the closed forms on Hoeffding's inequality. A pair (kind, method) says which of them is meant.
+and its symbols, the closed forms on Hoeffding's inequality. A pair (kind, method) says which is meant.
 
 Nothing here validates its arguments; `fastbin.bounds` does.
 """

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +22,7 @@ import numba
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
+MONTH = 30 * 24 * 3600.0
 KERNEL_FOLDER = Path(__file__).parent / "_kernels"
 
 # Its attributes come from the environment at import; type checkers cannot know them.
@@ -46,11 +49,20 @@ def _sources_digest() -> str:
     return digest.hexdigest()[:16]
 
 
+def _forget_old_kernels(parent: Path) -> None:
+    """Remove machine code of other versions that has not been written to for a month."""
+    for folder in parent.glob("kernels-*"):
+        if time.time() - folder.stat().st_mtime > MONTH:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def _usable_cache_folder() -> str | None:
     """The cache folder if a file can really be written there, else None: compile without a cache."""
     try:
         folder = _user_cache_folder() / "fastbin" / f"kernels-{_sources_digest()}"
-        folder.mkdir(parents=True, exist_ok=True)
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            _forget_old_kernels(folder.parent)
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(b"0")
     except (OSError, RuntimeError):  # RuntimeError: no home folder can be determined

@@ -6,12 +6,13 @@ hex strings. The checksum is over the body with sorted keys, so re-formatting a 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
 import os
+import secrets
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -245,29 +246,45 @@ def _checked(read: _Reader) -> Calibrator:
 
 
 def save_dict(data: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Write JSON to a temporary file beside ``path`` and move it into place."""
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    """Write JSON to a temporary file beside the target and move it into place; links are followed."""
+    target = Path(path).resolve()
+    if target.exists() and not target.is_file():
+        raise _path_error(IsADirectoryError(errno.EISDIR, "not a regular file"), path)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with temporary.open("x", encoding="utf-8") as file:  # the mode of a new file, by the user's umask
             json.dump(data, file, indent=1, allow_nan=False)
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(_usual_mode(target))
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink()
+        if target.exists():
+            temporary.chmod(target.stat().st_mode & 0o777)
+        temporary.replace(target)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise _path_error(error, path) from None
         raise
+    _sync_folder(target.parent)
 
 
-def _usual_mode(target: Path) -> int:
-    """The replaced file's mode, or what the user's umask gives a new one (mkstemp gives 0600)."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask
+def _path_error(error: OSError, path: str | os.PathLike[str]) -> OSError:
+    """The same kind of error, about the path that the user gave and not the temporary one."""
+    return OSError(
+        error.errno or errno.EIO,
+        f"path must be a file in a folder that can be written; got {os.fspath(path)!r} ({error.strerror}). "
+        "Pass another path",
+    )
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the move itself durable, where the system can."""
+    if hasattr(os, "O_DIRECTORY"):
+        handle = os.open(folder, os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def load(path: str | os.PathLike[str]) -> Calibrator:
@@ -298,14 +315,16 @@ def load(path: str | os.PathLike[str]) -> Calibrator:
     7
     """
     path = Path(path)
-    size = path.stat().st_size
-    if size > LARGEST_FILE:
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EISDIR, f"{path} is not a regular file; pass a file written by save()")
+    with path.open("rb") as file:
+        content = file.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
         raise ModelFileError(
-            f"{path} has {size} bytes; a model file has at most {LARGEST_FILE}. "
-            "Pass a file written by save()."
+            f"{path} has over {LARGEST_FILE} bytes, the most of a model file. Pass a file written by save()."
         )
     try:
-        data = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_refuse_constant)
+        data = json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
         return calibrator_from_dict(data)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastbin import _streams
 from fastbin._lookup import SMALL_BATCH, IdsOf
+from fastbin._validate import unmasked
 
 WORD_BYTES = 8
 
@@ -22,7 +24,7 @@ def ids_from(row_ids: ArrayLike | None, n: int) -> IdsOf:
     """A function that gives the words of the rows at given positions; text is hashed only where asked for."""
     if row_ids is None:
         return positions
-    ids = np.asarray(row_ids)
+    ids = _id_column(row_ids)
     if ids.shape != (n,):
         raise ValueError(
             f"row_ids must be one-dimensional with one id per score; got shape {ids.shape} for {n} scores. "
@@ -32,8 +34,8 @@ def ids_from(row_ids: ArrayLike | None, n: int) -> IdsOf:
         return lambda rows: ids[rows].astype(np.int64 if ids.dtype.kind == "i" else np.uint64).view(np.uint64)
     if ids.dtype.kind in "US":
         return lambda rows: text_words(ids[rows].tolist())
-    if ids.dtype.kind in "OT":  # Python strings or ints, and NumPy's variable-width strings
-        _check_objects(ids.tolist())
+    if ids.dtype.kind in "OT":  # Python strings, bytes or ints, and NumPy's variable-width strings
+        _check_kinds(ids.tolist())
         return lambda rows: _object_words(ids[rows].tolist())
     raise TypeError(
         f"row_ids must be integers or text; got dtype {ids.dtype}. Pass a key that identifies the row, "
@@ -41,22 +43,38 @@ def ids_from(row_ids: ArrayLike | None, n: int) -> IdsOf:
     )
 
 
-def _check_objects(ids: list[Any]) -> None:
+def _id_column(row_ids: ArrayLike) -> NDArray[Any]:
+    """Ids as an array; a list is looked at before NumPy would turn [1, "a"] into text."""
+    if isinstance(row_ids, list | tuple):
+        _check_kinds(row_ids)
+        column = np.empty(len(row_ids), object)
+        column[:] = row_ids
+        return column
+    return unmasked(row_ids, "row_ids")
+
+
+def _check_kinds(ids: Sequence[Any]) -> None:
     kinds = {type(one) for one in ids}
-    if not (kinds <= {str} or all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds)):
+    uniform = (
+        all(issubclass(kind, str) for kind in kinds)
+        or all(issubclass(kind, bytes) for kind in kinds)
+        or all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds)
+    )
+    if not uniform:
         found = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise TypeError(f"row_ids must be all integers or all text; found {found}. Convert with str().")
 
 
 def _object_words(ids: list[Any]) -> NDArray[np.uint64]:
-    if isinstance(ids[0], str):
+    if isinstance(ids[0], str | bytes):
         return text_words(ids)
     return np.array([int(one) & _streams.MASK for one in ids], np.uint64)
 
 
 def text_words(texts: list[str] | list[bytes]) -> NDArray[np.uint64]:
     """The words of text ids: their UTF-8 bytes, hashed."""
-    encoded = [text.encode() if isinstance(text, str) else text for text in texts]
+    # A lone surrogate has no UTF-8; it is hashed all the same.
+    encoded = [text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text for text in texts]
     if len(encoded) <= SMALL_BATCH:
         return np.array([_one_word(data) for data in encoded], np.uint64)
     from fastbin._kernels.hashing import text_words as hash_all  # noqa: PLC0415 - loads the compiler

@@ -51,7 +51,7 @@ def row_keys(state: int, rows: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return mix((rows + np.uint64(1)) * np.uint64(GOLDEN) + np.uint64(state))
 
 
-def seed_from(rng: int | np.integer | np.random.Generator | None) -> int:
+def seed_from(rng: int | np.integer[Any] | np.random.Generator | None) -> int:
     """A 64-bit seed from what users pass as ``rng``: an int as it is, a generator's draw, or entropy."""
     if isinstance(rng, np.random.Generator):
         return int(rng.integers(0, MASK, dtype=np.uint64, endpoint=True))
@@ -63,5 +63,5 @@ def seed_from(rng: int | np.integer | np.random.Generator | None) -> int:
             "Pass an int such as 0 for a reproducible result."
         )
     if not 0 <= rng <= MASK:
-        raise ValueError(f"rng must lie in 0..2**64-1; got {rng}. Pass a non-negative seed.")
+        raise ValueError(f"rng must lie in 0..2**64-1; got {rng}. Pass a seed in that range.")
     return int(rng)

@@ -22,20 +22,32 @@ LARGEST_EXACT_INTEGER = 2**53
 _COLUMN_REMEDY = "Pass one column, for example array[:, 0] or array.ravel()."
 
 
-def _one_dimensional(values: ArrayLike, name: str) -> Array:
+def unmasked(values: ArrayLike, name: str) -> Array:
+    """An array, not copied; masked entries are refused, because what is under the mask means nothing."""
     if isinstance(values, np.ma.MaskedArray):
-        masked = int(np.count_nonzero(np.ma.getmaskarray(values)))
-        if masked:
-            first = int(np.flatnonzero(np.ma.getmaskarray(values))[0])
+        masked = np.flatnonzero(np.ma.getmaskarray(values))
+        if masked.size:
             raise ValueError(
-                f"{name} must not have masked entries; found {masked}, first at row {first}. "
-                f"Drop them from scores and labels alike, for example with .compressed()."
+                f"{name} must not have masked entries; found {masked.size}, first at row {masked[0]}. "
+                "Drop those rows from every column, for example with .compressed()."
             )
         values = values.data
     try:
-        array = np.asarray(values)
-    except (ValueError, TypeError) as error:
-        raise TypeError(f"{name} must be a one-dimensional array of numbers; {error}.") from None
+        return np.asarray(values)
+    except (ValueError, TypeError):
+        raise TypeError(
+            f"{name} must be a one-dimensional array; got entries of different lengths or kinds. "
+            "Pass one value per row."
+        ) from None
+
+
+def _one_dimensional(values: ArrayLike, name: str) -> Array:
+    array = unmasked(values, name)
+    if array.dtype.kind == "O" and array.size and isinstance(array.flat[0], str):
+        raise TypeError(
+            f"{name} must be numbers; got text, first {array.flat[0]!r}. Pass ({name} == positive_class) for "
+            "labels, or convert with .astype(float)."
+        )
     if array.dtype.kind == "O":
         raise TypeError(
             f"{name} must be an array of numbers; got dtype object (first entry is "
@@ -100,20 +112,23 @@ def label_error(n_wrong: int, first: int, value: float) -> ValueError:
 def score_block(block: Array) -> Array:
     """A slice of a score column as the kernels take it: contiguous, native float64 or float32, read-only."""
     if block.dtype.kind != "f" or block.dtype.itemsize < np.dtype(np.float32).itemsize:
-        converted = block.astype(np.float64)
-        if block.dtype.itemsize == np.dtype(np.int64).itemsize and converted.size:
-            largest = max(abs(float(converted.min())), abs(float(converted.max())))
-            if largest > LARGEST_EXACT_INTEGER:
-                raise ValueError(
-                    f"scores given as integers must lie within +-2**53, so that float64 keeps them apart; "
-                    f"found {largest:.17g}. Rescale them."
-                )
-        block = converted
+        if block.dtype.kind in "iu" and block.size and block.dtype.itemsize == np.dtype(np.int64).itemsize:
+            _check_exact(int(block.min()), int(block.max()))
+        block = block.astype(np.float64)
     block = np.ascontiguousarray(block, dtype=block.dtype.newbyteorder("="))
     if block.flags.writeable:  # one compiled version serves read-only and writable callers
         block = block.view()
         block.flags.writeable = False
     return block
+
+
+def _check_exact(smallest: int, largest: int) -> None:
+    if max(-smallest, largest) > LARGEST_EXACT_INTEGER:
+        found = largest if largest > LARGEST_EXACT_INTEGER else smallest
+        raise ValueError(
+            f"scores given as integers must lie within +-2**53, so that float64 keeps them apart; found "
+            f"{found}. Rescale them."
+        )
 
 
 def binary_block(block: Array) -> NDArray[np.uint8] | None:
@@ -199,7 +214,7 @@ def perturbation(delta: Any) -> float:
 
 def choice(value: Any, name: str, options: tuple[str, ...]) -> str:
     """One of a few words."""
-    if value not in options:
+    if not isinstance(value, str) or value not in options:
         listed = ", ".join(repr(option) for option in options)
         raise ValueError(f"{name} must be one of {listed}; got {value!r}. Pass {name}={options[0]!r}.")
     return str(value)

@@ -40,8 +40,10 @@ def bin_index(scores: ArrayLike, edges: ArrayLike, *, threads: int | None = None
     column = _validate.score_array(scores)
     cuts = _validate.score_array(edges, "edges").astype(np.float64)
     n_threads = _validate.thread_number(threads)
-    if not (np.diff(cuts) >= 0).all() or np.isnan(cuts).any():
-        raise ValueError("edges must ascend and not be NaN; got edges out of order. Pass numpy.sort(edges).")
+    if np.isnan(cuts).any():
+        raise ValueError("edges must not be NaN; found NaN. Drop it.")
+    if not (cuts[1:] >= cuts[:-1]).all():
+        raise ValueError("edges must ascend; got edges out of order. Pass numpy.sort(edges).")
     bins = np.empty(column.size, np.int64)
     table = CutTable(cuts, np.zeros(cuts.size, np.uint64))  # a zero key: every tie goes up
     _, n_nan = table.look_up(column, np.arange(cuts.size + 1), bins, positions, 0, n_threads)
@@ -82,7 +84,9 @@ def bin_means(
     """
     number = _validate.bin_number(n_bins)
     label_column = _validate.label_array(labels)
-    bin_column = np.asarray(bins)
+    bin_column = _validate.unmasked(bins, "bins")
+    if bin_column.shape == (0,):
+        bin_column = bin_column.astype(np.int64)
     n_threads = _validate.thread_number(threads)
     if bin_column.ndim != 1 or bin_column.dtype.kind not in "iu":
         raise TypeError(
@@ -104,10 +108,7 @@ def bin_means(
     inside = (label_column >= 0) & (label_column <= 1)
     if not inside.all():
         first = int(np.flatnonzero(~inside)[0])
-        raise ValueError(
-            f"labels must be 0/1 or lie in [0, 1]; found {int((~inside).sum())} values outside, first "
-            f"{label_column[first].item()} at row {first}. Pass (labels == positive_class)."
-        )
+        raise _validate.label_error(int((~inside).sum()), first, label_column[first].item())
 
     def one_block(rows: tuple[int, int]) -> NDArray[np.int64]:
         # Always as soft labels: a 0/1 label is exact as one, and the sums are then of one kind.

@@ -20,27 +20,45 @@ C. Gupta and A. Ramdas, "Distribution-free calibration guarantees for histogram 
 splitting", ICML 2021.
 """
 
+# mypy: disable-error-code="overload-overlap"
+# A scalar is array-like too, so the two overloads of a function overlap; the first that fits is right.
+
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import cache, lru_cache
-from typing import Any
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
-import numpy.typing as npt
-from scipy.special import (
-    betainccinv,
-    betaincinv,
-    betaln,
-    gammaln,
-    xlog1py,
-    xlogy,
-)
+from numpy.typing import ArrayLike
 
 from fastbin import _binomial
-from fastbin._binomial import FloatArray, IntArray
-from fastbin._validate import bin_number, choice, enough_samples, perturbation, probability, real
+from fastbin import _bounds_calibration_error as _calibration_error
+from fastbin import _bounds_intervals as _intervals
+from fastbin import _bounds_sample_split as _sample_split
+from fastbin import _bounds_uniform_mass as _uniform_mass
+from fastbin._bounds_arguments import (
+    LARGEST_RANKED,
+    FloatArray,
+    IntArray,
+    Integer,
+    Number,
+    bin_numbers,
+    check_count,
+    check_epsilon,
+    count_column,
+    counts_of,
+    elementwise,
+    float_result,
+    int_result,
+    perturbations,
+    probabilities,
+    samples_and_bins,
+    successes_and_trials,
+    tolerances,
+    tolerances_within_reach,
+)
+from fastbin._bounds_uniform_mass import ConditionalMethod, Kind, MarginalMethod
+from fastbin._validate import bin_number, choice, enough_samples, probability, real
 
 __all__ = [
     "all_intervals_epsilon",
@@ -67,124 +85,11 @@ __all__ = [
     "weighted_epsilon",
 ]
 
-FloatOrArray = float | FloatArray
-IntOrArray = int | IntArray
-
-_METHODS = {
-    "conditional": ("exact", "bonferroni", "hoeffding", "paper_sharp", "paper"),
-    "marginal": ("exact", "hoeffding", "paper_sharp", "paper"),
-    "original": ("paper",),
-}
-# The rule of `_binomial.uniform_mass_rule` behind a kind and an exact method.
-_EXACT_RULES = {
-    ("conditional", "exact"): "sidak",
-    ("conditional", "bonferroni"): "bonferroni",
-    ("marginal", "exact"): "marginal",
-}
-
-
-# --- arguments --------------------------------------------------------------------------------------
-
-
-def _checked(value: npt.ArrayLike, check: Callable[[Any], float]) -> npt.NDArray[Any]:
-    """``value`` as an array all of whose entries pass ``check``, a rule that holds between two that pass."""
-    array = np.asarray(value)
-    if array.size == 0:
-        return array
-    is_numeric = array.dtype.kind in "biuf"
-    for extreme in (array.min(), array.max()) if is_numeric else array.ravel()[:1]:
-        check(extreme.item() if isinstance(extreme, np.generic) else extreme)
-    return array
-
-
-def check_count(name: str, least: int) -> Callable[[Any], int]:
-    """A check for a number of points: an integer, or a float such as 1e8 that is one."""
-    rule = f"an integer of at least {least}"
-
-    def check(value: Any) -> int:
-        number = real(value, name, rule)
-        if not (math.isfinite(number) and number == math.floor(number)):
-            raise TypeError(f"{name} must be {rule}; got {value!r}. Pass an integer.")
-        if number < least:
-            raise ValueError(
-                f"{name} must be {rule}; got {value!r}. Pass for example {name}={max(least, 100)}."
-            )
-        return int(number)
-
-    return check
-
-
-def _counts(value: npt.ArrayLike, name: str, least: int = 1) -> IntArray:
-    return _checked(value, check_count(name, least)).astype(np.int64)
-
-
-def _bins(n_bins: npt.ArrayLike) -> IntArray:
-    return _checked(n_bins, bin_number).astype(np.int64)
-
-
-def _probabilities(value: npt.ArrayLike, name: str) -> FloatArray:
-    return _checked(value, lambda number: probability(number, name)).astype(np.float64)
-
-
-def _deltas(delta: npt.ArrayLike) -> FloatArray:
-    return _checked(delta, perturbation).astype(np.float64)
-
-
-def check_epsilon(value: Any) -> float:
-    """A tolerance: a finite number above 0."""
-    number = real(value, "epsilon", "a finite number above 0")
-    if not (math.isfinite(number) and number > 0):
-        raise ValueError(
-            f"epsilon must be a finite number above 0; got {number}. Pass for example epsilon=0.1."
-        )
-    return number
-
-
-def _tolerances(epsilon: npt.ArrayLike) -> FloatArray:
-    return _checked(epsilon, check_epsilon).astype(np.float64)
-
-
-def _reachable(epsilon: FloatArray, alpha: FloatArray, n_bins: IntArray) -> None:
-    """Refuse an epsilon for which the number of samples would not be an int64."""
-    samples = n_bins * np.log(2 * n_bins / alpha) / (2 * epsilon**2)
-    for where in np.argwhere(samples > 2.0**60)[:1]:
-        raise ValueError(
-            f"epsilon must be within the reach of 2**60 samples; "
-            f"got {np.broadcast_to(epsilon, samples.shape)[tuple(where)]}. Pass for example epsilon=0.01."
-        )
-
-
-def _samples_and_bins(n: npt.ArrayLike, n_bins: npt.ArrayLike) -> tuple[IntArray, IntArray]:
-    samples, bins = np.broadcast_arrays(_counts(n, "n"), _bins(n_bins))
-    for too_few in np.argwhere(samples < 2 * bins - 1)[:1]:
-        enough_samples(int(samples[tuple(too_few)]), int(bins[tuple(too_few)]))
-    return samples, bins
-
-
-def _successes(k: npt.ArrayLike, m: npt.ArrayLike) -> tuple[IntArray, IntArray]:
-    successes, trials = np.broadcast_arrays(_counts(k, "k", 0), _counts(m, "m", 0))
-    for where in np.argwhere(successes > trials)[:1]:
-        found_k, found_m = successes[tuple(where)], trials[tuple(where)]
-        raise ValueError(
-            f"k must be at most m; got k = {found_k}, m = {found_m}. Pass the positives among the m labels."
-        )
-    return successes, trials
-
-
-def _elementwise(function: Callable[..., float], *arguments: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    arrays = np.broadcast_arrays(*arguments)
-    points = zip(*(array.ravel().tolist() for array in arrays), strict=True)
-    return np.array([function(*point) for point in points]).reshape(arrays[0].shape)
-
-
-def _float_result(values: npt.ArrayLike) -> FloatOrArray:
-    array = np.asarray(values, dtype=np.float64)
-    return array if array.ndim else float(array)
-
-
-def _int_result(values: npt.ArrayLike) -> IntOrArray:
-    array = np.asarray(values, dtype=np.int64)
-    return array if array.ndim else int(array)
+UnionMethod = Literal["hoeffding", "exact"]
+CountsMethod = Literal["exact", "bonferroni", "hoeffding"]
+WeightedMethod = Literal["exact", "hoeffding"]
+ErrorMethod = Literal["exact", "paper"]
+SplitMethod = Literal["paper", "hoeffding", "exact"]
 
 
 # --- ranks and sizes --------------------------------------------------------------------------------
@@ -196,7 +101,7 @@ def boundary_ranks(n: int, n_bins: int) -> IntArray:
     Parameters
     ----------
     n : int
-        Number of calibration points.
+        Number of calibration points, at most ``2**63 - 2``.
     n_bins : int
         Number of bins B, at most ``n + 1``.
 
@@ -214,7 +119,7 @@ def boundary_ranks(n: int, n_bins: int) -> IntArray:
     >>> boundary_ranks(7, 3)
     array([0, 3, 6, 8])
     """
-    total, bins = check_count("n", 1)(n) + 1, bin_number(n_bins)
+    total, bins = check_count("n", 1, LARGEST_RANKED)(n) + 1, bin_number(n_bins)
     if bins > total:
         raise ValueError(
             f"n_bins must be at most n + 1; got n_bins={bins}, n = {total - 1}. Pass n_bins={total}."
@@ -247,8 +152,9 @@ def bin_sizes(n: int, n_bins: int) -> tuple[IntArray, IntArray]:
     >>> bin_sizes(1509, 10)
     (array([150]), array([10]))
     """
-    samples, bins = _samples_and_bins(check_count("n", 1)(n), bin_number(n_bins))
-    quotient, n_larger = divmod(int(samples) + 1, int(bins))
+    samples, bins = check_count("n", 1, LARGEST_RANKED)(n), bin_number(n_bins)
+    enough_samples(samples, bins)
+    quotient, n_larger = divmod(samples + 1, bins)
     sizes = np.array([quotient - 1, quotient], dtype=np.int64)
     multiplicities = np.array([bins - n_larger, n_larger], dtype=np.int64)
     occurs = multiplicities > 0
@@ -258,14 +164,27 @@ def bin_sizes(n: int, n_bins: int) -> tuple[IntArray, IntArray]:
 # --- conditional and marginal calibration -----------------------------------------------------------
 
 
+@overload
 def conditional_epsilon(
-    n: npt.ArrayLike,
-    n_bins: npt.ArrayLike,
-    alpha: npt.ArrayLike,
+    n: Number, n_bins: Integer, alpha: Number, *, method: ConditionalMethod = "exact", delta: Number = 0.0
+) -> float: ...
+@overload
+def conditional_epsilon(
+    n: ArrayLike,
+    n_bins: ArrayLike,
+    alpha: ArrayLike,
     *,
-    method: str = "exact",
-    delta: npt.ArrayLike = 0.0,
-) -> FloatOrArray:
+    method: ConditionalMethod = "exact",
+    delta: ArrayLike = 0.0,
+) -> FloatArray: ...
+def conditional_epsilon(
+    n: ArrayLike,
+    n_bins: ArrayLike,
+    alpha: ArrayLike,
+    *,
+    method: ConditionalMethod = "exact",
+    delta: ArrayLike = 0.0,
+) -> float | FloatArray:
     """With probability 1 - alpha, *every* value of uniform-mass binning is within epsilon of the truth.
 
     Parameters
@@ -299,17 +218,34 @@ def conditional_epsilon(
     >>> conditional_epsilon([1000, 5000], 10, 0.1, method="paper").round(6)
     array([0.163582, 0.072862])
     """
-    return _uniform_mass_epsilon("conditional", n, n_bins, alpha, method, delta)
+    choice(method, "method", _uniform_mass.METHODS["conditional"])
+    samples, bins = samples_and_bins(n, n_bins)
+    level, shift = probabilities(alpha, "alpha"), perturbations(delta)
+    epsilon = _uniform_mass.epsilon("conditional", method, samples, bins, level)
+    return float_result(epsilon + _moved_by(shift, method))
 
 
+@overload
 def marginal_epsilon(
-    n: npt.ArrayLike,
-    n_bins: npt.ArrayLike,
-    alpha: npt.ArrayLike,
+    n: Number, n_bins: Integer, alpha: Number, *, method: MarginalMethod = "exact", delta: Number = 0.0
+) -> float: ...
+@overload
+def marginal_epsilon(
+    n: ArrayLike,
+    n_bins: ArrayLike,
+    alpha: ArrayLike,
     *,
-    method: str = "exact",
-    delta: npt.ArrayLike = 0.0,
-) -> FloatOrArray:
+    method: MarginalMethod = "exact",
+    delta: ArrayLike = 0.0,
+) -> FloatArray: ...
+def marginal_epsilon(
+    n: ArrayLike,
+    n_bins: ArrayLike,
+    alpha: ArrayLike,
+    *,
+    method: MarginalMethod = "exact",
+    delta: ArrayLike = 0.0,
+) -> float | FloatArray:
     """With probability 1 - alpha over data *and* a new point, its value is within epsilon of the truth.
 
     Parameters
@@ -343,10 +279,18 @@ def marginal_epsilon(
     >>> round(marginal_epsilon(1510, 10, 0.1, method="paper"), 6)
     0.099929
     """
-    return _uniform_mass_epsilon("marginal", n, n_bins, alpha, method, delta)
+    choice(method, "method", _uniform_mass.METHODS["marginal"])
+    samples, bins = samples_and_bins(n, n_bins)
+    level, shift = probabilities(alpha, "alpha"), perturbations(delta)
+    epsilon = _uniform_mass.epsilon("marginal", method, samples, bins, level)
+    return float_result(epsilon + _moved_by(shift, method))
 
 
-def original_epsilon(n: npt.ArrayLike, n_bins: npt.ArrayLike, alpha: npt.ArrayLike) -> FloatOrArray:
+@overload
+def original_epsilon(n: Number, n_bins: Integer, alpha: Number) -> float: ...
+@overload
+def original_epsilon(n: ArrayLike, n_bins: ArrayLike, alpha: ArrayLike) -> FloatArray: ...
+def original_epsilon(n: ArrayLike, n_bins: ArrayLike, alpha: ArrayLike) -> float | FloatArray:
     """Corollary 1: the conditional epsilon when the points on the cuts are averaged in as well.
 
     Parameters
@@ -372,59 +316,22 @@ def original_epsilon(n: npt.ArrayLike, n_bins: npt.ArrayLike, alpha: npt.ArrayLi
     >>> round(original_epsilon(2900, 10, 0.1), 6)
     0.099191
     """
-    samples, bins = _samples_and_bins(n, n_bins)
-    return _float_result(_closed_form("original", "paper", samples, bins, _probabilities(alpha, "alpha")))
+    samples, bins = samples_and_bins(n, n_bins)
+    level = probabilities(alpha, "alpha")
+    return float_result(_uniform_mass.epsilon("original", "paper", samples, bins, level))
 
 
-def _uniform_mass_epsilon(
-    kind: str,
-    n: npt.ArrayLike,
-    n_bins: npt.ArrayLike,
-    alpha: npt.ArrayLike,
-    method: str,
-    delta: npt.ArrayLike,
-) -> FloatOrArray:
-    choice(method, "method", _METHODS[kind])
-    samples, bins = _samples_and_bins(n, n_bins)
-    level, shift = _probabilities(alpha, "alpha"), _deltas(delta)
-    rule = _EXACT_RULES.get((kind, method))
-    if rule is None:
-        epsilon = _closed_form(kind, method, samples, bins, level)
-    else:
-        epsilon = _elementwise(lambda *point: _exact_epsilon(rule, *point), samples, bins, level)
+def _moved_by(delta: FloatArray, method: ConditionalMethod) -> FloatArray:
+    """How much further from p a value can be after Algorithm 2's perturbation."""
     # |p - (v + delta u)/(1 + delta)| exceeds |p - v| by at most delta/(1 + delta); the paper rounds it up to
     # delta.
-    return _float_result(epsilon + (shift if method.startswith("paper") else shift / (1 + shift)))
-
-
-def _closed_form(kind: str, method: str, n: IntArray, n_bins: IntArray, alpha: FloatArray) -> FloatArray:
-    """The bounds by Hoeffding's inequality, for valid arguments."""
-    count = n // n_bins - 1 if method == "paper" else (n + 1) // n_bins - 1
-    if kind == "marginal":
-        t = alpha
-    elif method == "hoeffding":
-        t = -np.expm1(np.log1p(-alpha) / n_bins)
-    else:
-        t = alpha / n_bins
-    boundary_points = 1 / (n // n_bins) if kind == "original" else 0.0
-    return _hoeffding(count, t) + boundary_points
-
-
-def _hoeffding(m: npt.NDArray[Any], t: npt.NDArray[Any]) -> FloatArray:
-    """sqrt(log(2/t) / 2m), infinite without points."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.sqrt(np.log(2 / t) / (2 * m)), dtype=np.float64)
-
-
-@lru_cache(maxsize=16_384)
-def _exact_epsilon(rule: str, n: int, n_bins: int, alpha: float) -> float:
-    return _binomial.smallest_epsilon(*_binomial.uniform_mass_rule(rule, n, n_bins, alpha))
+    return delta if method in ("paper", "paper_sharp") else delta / (1 + delta)
 
 
 # --- realised counts --------------------------------------------------------------------------------
 
 
-def simultaneous_epsilon(counts: npt.ArrayLike, alpha: float, *, method: str = "exact") -> float:
+def simultaneous_epsilon(counts: ArrayLike, alpha: float, *, method: CountsMethod = "exact") -> float:
     """Epsilon for all bins at once, from the numbers of points that they really hold.
 
     Parameters
@@ -451,15 +358,20 @@ def simultaneous_epsilon(counts: npt.ArrayLike, alpha: float, *, method: str = "
     >>> simultaneous_epsilon([99, 99, 99], 0.1) == conditional_epsilon(299, 3, 0.1)
     True
     """
-    choice(method, "method", ("exact", "bonferroni", "hoeffding"))
+    choice(method, "method", get_args(CountsMethod))
     level = probability(alpha, "alpha")
-    sizes, multiplicities = np.unique(_count_column(counts, least=1), return_counts=True)
-    rule = "union" if method == "bonferroni" else "product"
-    return _epsilon_of_counts(tuple(sizes.tolist()), tuple(multiplicities.tolist()), level, rule, method)
+    sizes, multiplicities = np.unique(count_column(counts, least=1), return_counts=True)
+    return _binomial.epsilon_of_counts(
+        tuple(sizes.tolist()),
+        tuple(multiplicities.tolist()),
+        level,
+        rule="sum" if method == "bonferroni" else "product",
+        tails="hoeffding" if method == "hoeffding" else "exact",
+    )
 
 
 def weighted_epsilon(
-    counts: npt.ArrayLike, masses: npt.ArrayLike, alpha: float, *, method: str = "exact"
+    counts: ArrayLike, masses: ArrayLike, alpha: float, *, method: WeightedMethod = "exact"
 ) -> float:
     """Epsilon for the bin of a new point, from the realised counts and the expected masses of the bins.
 
@@ -489,9 +401,9 @@ def weighted_epsilon(
     >>> round(weighted_epsilon([99, 0], [0.99, 0.01], 0.1), 6)
     0.085859
     """
-    choice(method, "method", ("exact", "hoeffding"))
+    choice(method, "method", get_args(WeightedMethod))
     level = probability(alpha, "alpha")
-    column = _count_column(counts, least=0)
+    column = count_column(counts, least=0)
     shares = np.asarray(masses, dtype=np.float64)
     if shares.shape != column.shape or not (np.isfinite(shares).all() and (shares >= 0).all()):
         raise ValueError(
@@ -500,39 +412,25 @@ def weighted_epsilon(
         )
     sizes, group = np.unique(column, return_inverse=True)
     weights = np.bincount(group, weights=shares)
-    return _epsilon_of_counts(tuple(sizes.tolist()), tuple(weights.tolist()), level, "union", method)
-
-
-def _count_column(counts: npt.ArrayLike, least: int) -> IntArray:
-    column = _counts(counts, "counts", least)
-    if column.ndim != 1 or column.size == 0:
-        raise ValueError(
-            f"counts must be a one-dimensional array, not empty; got shape {column.shape}. Pass one per bin."
-        )
-    return column
-
-
-@lru_cache(maxsize=1024)
-def _epsilon_of_counts(
-    sizes: tuple[int, ...], weights: tuple[float, ...], alpha: float, rule: str, method: str
-) -> float:
-    satisfied = (_binomial.product_rule if rule == "product" else _binomial.sum_rule)(weights, alpha)
-    if method == "hoeffding":
-        return _binomial.smallest_hoeffding_epsilon(sizes, satisfied)
-    return _binomial.smallest_epsilon(sizes, satisfied)
+    return _binomial.epsilon_of_counts(
+        tuple(sizes.tolist()), tuple(weights.tolist()), level, rule="sum", tails=method
+    )
 
 
 # --- expected calibration error ---------------------------------------------------------------------
 
 
+@overload
 def expected_ece(
-    n: npt.ArrayLike,
-    n_bins: npt.ArrayLike,
-    *,
-    p: float = 1,
-    method: str = "exact",
-    delta: npt.ArrayLike = 0.0,
-) -> FloatOrArray:
+    n: Number, n_bins: Integer, *, p: float = 1, method: ErrorMethod = "exact", delta: Number = 0.0
+) -> float: ...
+@overload
+def expected_ece(
+    n: ArrayLike, n_bins: ArrayLike, *, p: float = 1, method: ErrorMethod = "exact", delta: ArrayLike = 0.0
+) -> FloatArray: ...
+def expected_ece(
+    n: ArrayLike, n_bins: ArrayLike, *, p: float = 1, method: ErrorMethod = "exact", delta: ArrayLike = 0.0
+) -> float | FloatArray:
     """Upper bound on the expected l_p calibration error of uniform-mass binning, 1 <= p <= 2.
 
     Parameters
@@ -566,31 +464,25 @@ def expected_ece(
     >>> round(expected_ece(1000, 10, method="paper"), 6)
     0.070711
     """
-    choice(method, "method", ("exact", "paper"))
+    choice(method, "method", get_args(ErrorMethod))
     order = real(p, "p", "a number between 1 and 2")
     if not 1 <= order <= 2:
         raise ValueError(
             f"p must be between 1 and 2; got {order}. No bound is known for other orders. Pass p=2."
         )
-    samples, bins = _samples_and_bins(n, n_bins)
-    shift = _deltas(delta)
+    samples, bins = samples_and_bins(n, n_bins)
+    shift = perturbations(delta)
     if method == "paper":
-        return _float_result(np.sqrt(bins / (2 * samples)) + shift)
-    smaller, n_larger = (samples + 1) // bins - 1, (samples + 1) % bins
-    larger_share = n_larger * (smaller + 2) / (samples + 1)
-    if order == 1:
-        bound = _mix(_binomial.max_mean_deviation, smaller, larger_share)
-    else:
-        bound = np.sqrt(_mix(lambda size: 1 / (4 * size), smaller, larger_share))
-    return _float_result(bound + shift / (1 + shift))
+        return float_result(np.sqrt(bins / (2 * samples)) + shift)
+    expected = _calibration_error.mean_absolute if order == 1 else _calibration_error.root_mean_square
+    return float_result(expected(samples, bins) + _moved_by(shift, method))
 
 
-def _mix(error: Callable[[IntArray], FloatArray], smaller: IntArray, larger_share: FloatArray) -> FloatArray:
-    """Mean of ``error`` over the bin of a new point, of the larger size with probability ``larger_share``."""
-    return (1 - larger_share) * error(smaller) + larger_share * error(smaller + 1)
-
-
-def ece_upper(n: npt.ArrayLike, n_bins: npt.ArrayLike, alpha: npt.ArrayLike) -> FloatOrArray:
+@overload
+def ece_upper(n: Number, n_bins: Integer, alpha: Number) -> float: ...
+@overload
+def ece_upper(n: ArrayLike, n_bins: ArrayLike, alpha: ArrayLike) -> FloatArray: ...
+def ece_upper(n: ArrayLike, n_bins: ArrayLike, alpha: ArrayLike) -> float | FloatArray:
     """With probability 1 - alpha, the l_1 calibration error of uniform-mass binning is below this.
 
     Parameters
@@ -618,18 +510,15 @@ def ece_upper(n: npt.ArrayLike, n_bins: npt.ArrayLike, alpha: npt.ArrayLike) -> 
     >>> round(ece_upper(9999, 50, 0.1), 6)
     0.041923
     """
-    samples, bins = _samples_and_bins(n, n_bins)
-    level = _probabilities(alpha, "alpha")
-    smaller = (samples + 1) // bins - 1
-    largest = -(-(samples + 1) // bins) - 1
-    expected = np.maximum(_binomial.max_mean_deviation(smaller), _binomial.max_mean_deviation(largest))
-    # One bin has mass 1. (Beta(n + 1, 0) would say so, but scipy answers NaN.)
-    others = np.maximum(samples - largest, 1)
-    heaviest = np.where(bins == 1, 1.0, betainccinv(largest + 1, others, level / (2 * bins)))
-    return _float_result(expected + np.sqrt(heaviest * np.log(2 / level) / (2 * smaller)))
+    samples, bins = samples_and_bins(n, n_bins)
+    return float_result(_calibration_error.upper_bound(samples, bins, probabilities(alpha, "alpha")))
 
 
-def max_mad(m: npt.ArrayLike) -> FloatOrArray:
+@overload
+def max_mad(m: Number) -> float: ...
+@overload
+def max_mad(m: ArrayLike) -> FloatArray: ...
+def max_mad(m: ArrayLike) -> float | FloatArray:
     """Largest mean absolute deviation of a mean of m labels: the sup over p of E|Bin(m, p)/m - p|.
 
     Parameters
@@ -651,10 +540,14 @@ def max_mad(m: npt.ArrayLike) -> FloatOrArray:
     >>> round(max_mad(2) * 27, 12)
     8.0
     """
-    return _float_result(_binomial.max_mean_deviation(_counts(m, "m")))
+    return float_result(_calibration_error.max_mean_deviation(counts_of(m, "m")))
 
 
-def max_mad_argument(m: npt.ArrayLike) -> FloatOrArray:
+@overload
+def max_mad_argument(m: Number) -> float: ...
+@overload
+def max_mad_argument(m: ArrayLike) -> FloatArray: ...
+def max_mad_argument(m: ArrayLike) -> float | FloatArray:
     """The probability at or below 1/2 at which `max_mad` is attained (1 minus it is the other one).
 
     Parameters
@@ -672,14 +565,18 @@ def max_mad_argument(m: npt.ArrayLike) -> FloatOrArray:
     >>> max_mad_argument([1, 3, 4])
     array([0.5, 0.5, 0.4])
     """
-    size = _counts(m, "m")
-    return _float_result((size + 1) // 2 / (size + 1))
+    size = counts_of(m, "m")
+    return float_result((size + 1) // 2 / (size + 1))
 
 
 # --- one bin ----------------------------------------------------------------------------------------
 
 
-def binomial_tail(m: npt.ArrayLike, epsilon: npt.ArrayLike) -> FloatOrArray:
+@overload
+def binomial_tail(m: Number, epsilon: Number) -> float: ...
+@overload
+def binomial_tail(m: ArrayLike, epsilon: ArrayLike) -> FloatArray: ...
+def binomial_tail(m: ArrayLike, epsilon: ArrayLike) -> float | FloatArray:
     """T*(m, epsilon): the largest probability, over p, that a mean of m labels misses p by more than epsilon.
 
     Parameters
@@ -704,10 +601,14 @@ def binomial_tail(m: npt.ArrayLike, epsilon: npt.ArrayLike) -> FloatOrArray:
     >>> round(binomial_tail(5, 0.2), 6)
     0.424
     """
-    return _float_result(_elementwise(_binomial.tail, _counts(m, "m"), _tolerances(epsilon)))
+    return float_result(elementwise(_binomial.tail, counts_of(m, "m"), tolerances(epsilon)))
 
 
-def binomial_epsilon(m: npt.ArrayLike, t: npt.ArrayLike) -> FloatOrArray:
+@overload
+def binomial_epsilon(m: Number, t: Number) -> float: ...
+@overload
+def binomial_epsilon(m: ArrayLike, t: ArrayLike) -> FloatArray: ...
+def binomial_epsilon(m: ArrayLike, t: ArrayLike) -> float | FloatArray:
     """Smallest epsilon with ``binomial_tail(m, epsilon) <= t``, never rounded down.
 
     Parameters
@@ -731,15 +632,14 @@ def binomial_epsilon(m: npt.ArrayLike, t: npt.ArrayLike) -> FloatOrArray:
     >>> binomial_epsilon([50, 150], 0.1)
     array([0.12, 0.07])
     """
-    return _float_result(_elementwise(_single_bin_epsilon, _counts(m, "m"), _probabilities(t, "t")))
+    return float_result(elementwise(_binomial.epsilon_of_one_bin, counts_of(m, "m"), probabilities(t, "t")))
 
 
-@lru_cache(maxsize=16_384)
-def _single_bin_epsilon(m: int, t: float) -> float:
-    return _binomial.smallest_epsilon((m,), _binomial.sum_rule([1.0], t))
-
-
-def hoeffding_epsilon(m: npt.ArrayLike, t: npt.ArrayLike) -> FloatOrArray:
+@overload
+def hoeffding_epsilon(m: Number, t: Number) -> float: ...
+@overload
+def hoeffding_epsilon(m: ArrayLike, t: ArrayLike) -> FloatArray: ...
+def hoeffding_epsilon(m: ArrayLike, t: ArrayLike) -> float | FloatArray:
     """Epsilon of Hoeffding's inequality, ``sqrt(log(2/t) / (2m))``; holds for labels in [0, 1].
 
     Parameters
@@ -759,12 +659,16 @@ def hoeffding_epsilon(m: npt.ArrayLike, t: npt.ArrayLike) -> FloatOrArray:
     >>> round(hoeffding_epsilon(150, 0.1), 6)
     0.099929
     """
-    return _float_result(_hoeffding(_counts(m, "m"), _probabilities(t, "t")))
+    return float_result(_uniform_mass.hoeffding(counts_of(m, "m"), probabilities(t, "t")))
 
 
+@overload
+def clopper_pearson(k: Number, m: Number, t: Number) -> tuple[float, float]: ...
+@overload
+def clopper_pearson(k: ArrayLike, m: ArrayLike, t: ArrayLike) -> tuple[FloatArray, FloatArray]: ...
 def clopper_pearson(
-    k: npt.ArrayLike, m: npt.ArrayLike, t: npt.ArrayLike
-) -> tuple[FloatOrArray, FloatOrArray]:
+    k: ArrayLike, m: ArrayLike, t: ArrayLike
+) -> tuple[float | FloatArray, float | FloatArray]:
     """Exact confidence interval for p from k positives among m labels; narrow near 0 and 1.
 
     Parameters
@@ -792,17 +696,18 @@ def clopper_pearson(
     >>> lower, round(upper, 6)
     (0.0, 0.102488)
     """
-    successes, trials = _successes(k, m)
-    half = _probabilities(t, "t") / 2
-    failures = trials - successes
-    lower = np.where(successes > 0, betaincinv(np.maximum(successes, 1), failures + 1, half), 0.0)
-    upper = np.where(failures > 0, betainccinv(successes + 1, np.maximum(failures, 1), half), 1.0)
-    return _float_result(lower), _float_result(upper)
+    successes, trials = successes_and_trials(k, m)
+    lower, upper = _intervals.clopper_pearson(successes, trials, probabilities(t, "t"))
+    return float_result(lower), float_result(upper)
 
 
+@overload
+def confidence_sequence(k: Number, m: Number, t: Number) -> tuple[float, float]: ...
+@overload
+def confidence_sequence(k: ArrayLike, m: ArrayLike, t: ArrayLike) -> tuple[FloatArray, FloatArray]: ...
 def confidence_sequence(
-    k: npt.ArrayLike, m: npt.ArrayLike, t: npt.ArrayLike
-) -> tuple[FloatOrArray, FloatOrArray]:
+    k: ArrayLike, m: ArrayLike, t: ArrayLike
+) -> tuple[float | FloatArray, float | FloatArray]:
     """Confidence interval for p that holds at all times at once: look after every label, stop when you like.
 
     Parameters
@@ -830,37 +735,25 @@ def confidence_sequence(
     >>> round(lower, 6), round(upper, 6)
     (0.187079, 0.773367)
     """
-    successes, trials = _successes(k, m)
-    failures = trials - successes
-    averaged = betaln(successes + 0.5, failures + 0.5) - betaln(0.5, 0.5)
-    threshold = np.log(_probabilities(t, "t")) + averaged
-
-    def plausible(p: FloatArray) -> npt.NDArray[np.bool_]:
-        return np.asarray(xlogy(successes, p) + xlog1py(failures, -p) > threshold)
-
-    centre = np.broadcast_to(np.where(trials > 0, successes / np.maximum(trials, 1), 0.5), threshold.shape)
-    lower = _edge_of(plausible, centre, np.zeros_like(centre))
-    upper = _edge_of(plausible, centre, np.ones_like(centre))
-    return _float_result(lower), _float_result(upper)
-
-
-def _edge_of(
-    holds: Callable[[FloatArray], npt.NDArray[np.bool_]], inside: FloatArray, outside: FloatArray
-) -> FloatArray:
-    """Where ``holds`` ends between ``inside`` and ``outside``, elementwise; errs to the outside."""
-    for _ in range(100):
-        middle = (inside + outside) / 2
-        held = holds(middle)
-        inside, outside = np.where(held, middle, inside), np.where(held, outside, middle)
-    return outside
+    successes, trials = successes_and_trials(k, m)
+    lower, upper = _intervals.confidence_sequence(successes, trials, probabilities(t, "t"))
+    return float_result(lower), float_result(upper)
 
 
 # --- merged bins and isotonic blocks ----------------------------------------------------------------
 
 
+@overload
 def merge_epsilon(
-    m: npt.ArrayLike, n_bins: npt.ArrayLike, alpha: npt.ArrayLike, *, method: str = "hoeffding"
-) -> FloatOrArray:
+    m: Number, n_bins: Integer, alpha: Number, *, method: UnionMethod = "hoeffding"
+) -> float: ...
+@overload
+def merge_epsilon(
+    m: ArrayLike, n_bins: ArrayLike, alpha: ArrayLike, *, method: UnionMethod = "hoeffding"
+) -> FloatArray: ...
+def merge_epsilon(
+    m: ArrayLike, n_bins: ArrayLike, alpha: ArrayLike, *, method: UnionMethod = "hoeffding"
+) -> float | FloatArray:
     """Epsilon for a group of neighbouring bins, for all groups at once: the labels may choose the groups.
 
     Parameters
@@ -889,13 +782,21 @@ def merge_epsilon(
     >>> round(merge_epsilon(9999, 50, 0.1), 6)
     0.022525
     """
-    bins = _bins(n_bins)
-    return _union_epsilon(_counts(m, "m"), bins * (bins + 1.0) / 2, alpha, method)
+    bins = bin_numbers(n_bins)
+    return float_result(_union_epsilon(counts_of(m, "m"), bins * (bins + 1.0) / 2, alpha, method))
 
 
+@overload
 def all_intervals_epsilon(
-    block_size: npt.ArrayLike, n: npt.ArrayLike, alpha: npt.ArrayLike, *, method: str = "hoeffding"
-) -> FloatOrArray:
+    block_size: Number, n: Number, alpha: Number, *, method: UnionMethod = "hoeffding"
+) -> float: ...
+@overload
+def all_intervals_epsilon(
+    block_size: ArrayLike, n: ArrayLike, alpha: ArrayLike, *, method: UnionMethod = "hoeffding"
+) -> FloatArray: ...
+def all_intervals_epsilon(
+    block_size: ArrayLike, n: ArrayLike, alpha: ArrayLike, *, method: UnionMethod = "hoeffding"
+) -> float | FloatArray:
     """Epsilon for a block of isotonic regression, valid for all blocks at once.
 
     Parameters
@@ -925,7 +826,7 @@ def all_intervals_epsilon(
     >>> round(all_intervals_epsilon(500, 10_000, 0.1), 4)
     0.1461
     """
-    size, samples = _counts(block_size, "block_size"), _counts(n, "n")
+    size, samples = counts_of(block_size, "block_size"), counts_of(n, "n")
     size, samples = np.broadcast_arrays(size, samples)
     for where in np.argwhere(size > samples)[:1]:
         raise ValueError(
@@ -933,29 +834,50 @@ def all_intervals_epsilon(
             f"Pass the number of calibration points in the block."
         )
     inner = _union_epsilon(np.maximum(size - 1, 1), samples * (samples + 1.0) / 2, alpha, method)
-    return _float_result(np.where(size > 1, inner + 1 / size, np.inf))
+    return float_result(np.where(size > 1, inner + 1 / size, np.inf))
 
 
-def _union_epsilon(m: IntArray, n_sets: FloatArray, alpha: npt.ArrayLike, method: str) -> FloatOrArray:
-    choice(method, "method", ("hoeffding", "exact"))
-    t = _probabilities(alpha, "alpha") / n_sets
+def _union_epsilon(m: IntArray, n_sets: FloatArray, alpha: ArrayLike, method: UnionMethod) -> FloatArray:
+    """Epsilon of m labels when one of ``n_sets`` sets of labels was chosen, each with its share of alpha."""
+    choice(method, "method", get_args(UnionMethod))
+    t = probabilities(alpha, "alpha") / n_sets
     if method == "hoeffding":
-        return _float_result(_hoeffding(m, t))
-    return _float_result(_elementwise(_single_bin_epsilon, m, t))
+        return _uniform_mass.hoeffding(m, t)
+    return elementwise(_binomial.epsilon_of_one_bin, m, t)
 
 
 # --- how many samples, how many bins ----------------------------------------------------------------
 
 
+@overload
 def required_samples(
-    epsilon: npt.ArrayLike,
-    alpha: npt.ArrayLike,
-    n_bins: npt.ArrayLike,
+    epsilon: Number,
+    alpha: Number,
+    n_bins: Integer,
     *,
-    kind: str = "conditional",
-    method: str = "exact",
+    kind: Kind = "conditional",
+    method: ConditionalMethod = "exact",
     first: bool = False,
-) -> IntOrArray:
+) -> int: ...
+@overload
+def required_samples(
+    epsilon: ArrayLike,
+    alpha: ArrayLike,
+    n_bins: ArrayLike,
+    *,
+    kind: Kind = "conditional",
+    method: ConditionalMethod = "exact",
+    first: bool = False,
+) -> IntArray: ...
+def required_samples(
+    epsilon: ArrayLike,
+    alpha: ArrayLike,
+    n_bins: ArrayLike,
+    *,
+    kind: Kind = "conditional",
+    method: ConditionalMethod = "exact",
+    first: bool = False,
+) -> int | IntArray:
     """How many calibration points make epsilon small enough: the n from which on *every* n does.
 
     Parameters
@@ -990,25 +912,42 @@ def required_samples(
     >>> required_samples(0.1, 0.1, 10, method="paper")
     2660
     """
-    _check_kind(kind, method)
-    arguments = _tolerances(epsilon), _probabilities(alpha, "alpha"), _bins(n_bins)
-    _reachable(*arguments)
-    rule = _EXACT_RULES.get((kind, method))
-    if rule is None:
-        return _int_result(
-            _elementwise(lambda *point: _closed_form_samples(kind, method, *point), *arguments)
-        )
-    return _int_result(_elementwise(lambda *point: _exact_samples(rule, *point, first), *arguments))
+    choice(kind, "kind", get_args(Kind))
+    choice(method, "method", _uniform_mass.METHODS[kind])
+    arguments = tolerances_within_reach(epsilon, alpha, n_bins)
+
+    def samples(*point: Any) -> int:
+        return _uniform_mass.required_samples(kind, method, *point, first=first)
+
+    return int_result(elementwise(samples, *arguments))
 
 
+@overload
 def max_bins(
-    n: npt.ArrayLike,
-    epsilon: npt.ArrayLike,
-    alpha: npt.ArrayLike,
+    n: Number,
+    epsilon: Number,
+    alpha: Number,
     *,
-    kind: str = "conditional",
-    method: str = "exact",
-) -> IntOrArray:
+    kind: Kind = "conditional",
+    method: ConditionalMethod = "exact",
+) -> int: ...
+@overload
+def max_bins(
+    n: ArrayLike,
+    epsilon: ArrayLike,
+    alpha: ArrayLike,
+    *,
+    kind: Kind = "conditional",
+    method: ConditionalMethod = "exact",
+) -> IntArray: ...
+def max_bins(
+    n: ArrayLike,
+    epsilon: ArrayLike,
+    alpha: ArrayLike,
+    *,
+    kind: Kind = "conditional",
+    method: ConditionalMethod = "exact",
+) -> int | IntArray:
     """Most bins for which n calibration points keep the bound within epsilon; 0 if not even one bin does.
 
     Parameters
@@ -1042,55 +981,27 @@ def max_bins(
     >>> max_bins(1000, 0.1, 0.1, method="paper")
     4
     """
-    _check_kind(kind, method)
-    arguments = _counts(n, "n"), _tolerances(epsilon), _probabilities(alpha, "alpha")
-    rule = _EXACT_RULES.get((kind, method))
-    if rule is None:
-        return _int_result(_elementwise(lambda *point: _closed_form_bins(kind, method, *point), *arguments))
-    return _int_result(_elementwise(lambda *point: _exact_bins(rule, *point), *arguments))
+    choice(kind, "kind", get_args(Kind))
+    choice(method, "method", _uniform_mass.METHODS[kind])
+    arguments = counts_of(n, "n"), tolerances(epsilon), probabilities(alpha, "alpha")
 
+    def bins(*point: Any) -> int:
+        return _uniform_mass.max_bins(kind, method, *point)
 
-def _check_kind(kind: str, method: str) -> None:
-    choice(kind, "kind", tuple(_METHODS))
-    choice(method, "method", _METHODS[kind])
-
-
-@lru_cache(maxsize=1024)
-def _exact_samples(rule: str, epsilon: float, alpha: float, n_bins: int, first: bool) -> int:
-    return _binomial.required_samples(rule, epsilon, alpha, n_bins, first=first)
-
-
-@lru_cache(maxsize=1024)
-def _exact_bins(rule: str, n: int, epsilon: float, alpha: float) -> int:
-    return _binomial.max_bins(rule, n, epsilon, alpha)
-
-
-def _closed_form_samples(kind: str, method: str, epsilon: float, alpha: float, n_bins: int) -> int:
-    """These bounds decrease with the guaranteed count: every n after the first that will do, does too."""
-    unused = 0 if method == "paper" else 1  # the paper counts n // B points, the sharp count (n + 1) // B
-
-    def within(count: int) -> bool:
-        n = count * n_bins - unused
-        return bool(_closed_form(kind, method, np.array(n), np.array(n_bins), np.array(alpha)) <= epsilon)
-
-    enough = 2
-    while not within(enough):
-        enough *= 2
-    return _binomial.smallest(2, enough, within) * n_bins - unused
-
-
-def _closed_form_bins(kind: str, method: str, n: int, epsilon: float, alpha: float) -> int:
-    def beyond(n_bins: int) -> bool:
-        return bool(_closed_form(kind, method, np.array(n), np.array(n_bins), np.array(alpha)) > epsilon)
-
-    return _binomial.smallest(1, (n + 1) // 2 + 1, beyond) - 1
+    return int_result(elementwise(bins, *arguments))
 
 
 # --- sample splitting -------------------------------------------------------------------------------
 
 
 def sample_split_failure(
-    n_cuts: int, n_labels: int, n_bins: int, epsilon: float, *, kind: str = "marginal", method: str = "exact"
+    n_cuts: int,
+    n_labels: int,
+    n_bins: int,
+    epsilon: float,
+    *,
+    kind: _sample_split.Kind = "marginal",
+    method: _sample_split.Tail = "exact",
 ) -> float:
     """Bound on the probability that binning with sample splitting misses by more than epsilon, a priori.
 
@@ -1131,55 +1042,44 @@ def sample_split_failure(
         check_count("n_labels", 1)(n_labels),
         bin_number(n_bins),
     )
-    choice(kind, "kind", ("marginal", "conditional"))
-    choice(method, "method", ("exact", "hoeffding"))
+    choice(kind, "kind", get_args(_sample_split.Kind))
+    choice(method, "method", get_args(_sample_split.Tail))
     if cuts < bins - 1:
         raise ValueError(
             f"n_cuts must be at least n_bins - 1; got {cuts} with n_bins={bins}. Pass more points."
         )
-    return _split_failure(cuts, labels, bins, check_epsilon(epsilon), kind, method)
+    return _sample_split.failure(cuts, labels, bins, check_epsilon(epsilon), kind, method)
 
 
-def _split_failure(n_cuts: int, n_labels: int, n_bins: int, epsilon: float, kind: str, method: str) -> float:
-    quotient, n_wider = divmod(n_cuts + 1, n_bins)
-    total = 0.0
-    for gap, copies in ((quotient, n_bins - n_wider), (quotient + 1, n_wider)):
-        if copies == 0:
-            continue
-        tilt = 1 if kind == "marginal" else 0
-        weight = gap / (n_cuts + 1) if kind == "marginal" else 1.0
-        total += copies * weight * _expected_tail(n_labels, gap + tilt, n_cuts + 1 - gap, epsilon, method)
-    return total
-
-
-def _expected_tail(n: int, a: int, b: int, epsilon: float, method: str) -> float:
-    """E f(N), N ~ BetaBinomial(n; a, b), f(0) = 1; b = 0 puts all points into the one bin."""
-    count = np.arange(n + 1)
-    if b == 0:
-        probabilities = (count == n).astype(np.float64)
-    else:
-        log_choose = gammaln(n + 1) - gammaln(count + 1) - gammaln(n - count + 1)
-        probabilities = np.exp(log_choose + betaln(count + a, n - count + b) - betaln(a, b))
-        probabilities /= probabilities.sum()  # removes most of the rounding of log-gammas of order n log n
-    if method == "hoeffding":
-        tails = _binomial.hoeffding_tail(count, epsilon)
-    else:
-        # Counts that next to never occur are taken as failures: an error of n * 1e-16, on the safe side.
-        tails = np.ones(n + 1)
-        matters = np.flatnonzero((probabilities > 1e-16) & (count > 0))
-        tails[matters] = [_binomial.tail(m, epsilon) for m in matters.tolist()]
-    return float(probabilities @ tails)
-
-
+@overload
 def sample_split_required(
-    epsilon: npt.ArrayLike,
-    alpha: npt.ArrayLike,
-    n_bins: npt.ArrayLike,
+    epsilon: Number,
+    alpha: Number,
+    n_bins: Integer,
     *,
     split: float = 0.5,
-    kind: str = "marginal",
-    method: str = "paper",
-) -> IntOrArray:
+    kind: _sample_split.Kind = "marginal",
+    method: SplitMethod = "paper",
+) -> int: ...
+@overload
+def sample_split_required(
+    epsilon: ArrayLike,
+    alpha: ArrayLike,
+    n_bins: ArrayLike,
+    *,
+    split: float = 0.5,
+    kind: _sample_split.Kind = "marginal",
+    method: SplitMethod = "paper",
+) -> IntArray: ...
+def sample_split_required(
+    epsilon: ArrayLike,
+    alpha: ArrayLike,
+    n_bins: ArrayLike,
+    *,
+    split: float = 0.5,
+    kind: _sample_split.Kind = "marginal",
+    method: SplitMethod = "paper",
+) -> int | IntArray:
     """How many points binning with sample splitting needs for what uniform mass does with `required_samples`.
 
     Parameters
@@ -1213,61 +1113,15 @@ def sample_split_required(
     1453
     """
     share = probability(split, "split")
-    choice(kind, "kind", ("marginal", "conditional"))
-    choice(method, "method", ("paper", "hoeffding", "exact"))
-    arguments = _tolerances(epsilon), _probabilities(alpha, "alpha"), _bins(n_bins)
-    _reachable(*arguments)
-    if method == "paper":
-        return _int_result(
-            _elementwise(lambda *point: sum(map(math.ceil, _paper_split(*point)[1:])), *arguments)
-        )
+    choice(kind, "kind", get_args(_sample_split.Kind))
+    choice(method, "method", get_args(SplitMethod))
+    arguments = tolerances_within_reach(epsilon, alpha, n_bins)
 
-    def search(*point: Any) -> int:
-        return _split_samples(
+    def samples(*point: Any) -> int:
+        if method == "paper":
+            return _sample_split.paper_samples(*point)
+        return _sample_split.required_samples(
             *point, kind=kind, method=method, share=share, part=lambda n: math.floor(share * n)
         )
 
-    return _int_result(_elementwise(search, *arguments))
-
-
-def _paper_split(epsilon: float, alpha: float, n_bins: int) -> tuple[float, float, float]:
-    """Points needed in the emptiest bin, in the first part and in the second: the paper's Appendix."""
-    per_bin = math.log(2 * n_bins / (alpha / 2)) / (2 * epsilon**2)
-    # Kumar et al. (2019), Lemma 4.3, with the constant 100 that the paper grants it in place of 2000.
-    first_part = 100 * n_bins * math.log(10 * n_bins / (alpha / 4))
-    # n'/(2B) - sqrt(n' log(2B/delta)/2) = ceil(per_bin), a quadratic equation in sqrt(n').
-    spread = math.sqrt(math.log(2 * n_bins / (alpha / 4)) / 2)
-    root = n_bins * (spread + math.sqrt(spread**2 + 2 * math.ceil(per_bin) / n_bins))
-    return per_bin, first_part, root**2
-
-
-def _split_samples(
-    epsilon: float,
-    alpha: float,
-    n_bins: int,
-    *,
-    kind: str,
-    method: str,
-    share: float,
-    part: Callable[[int], int],
-) -> int:
-    """`sample_split_required` for one point; the first part has ``part(n)`` points, about ``share * n``."""
-
-    @cache
-    def within(n: int) -> bool:
-        return _split_failure(part(n), n - part(n), n_bins, epsilon, kind, method) <= alpha
-
-    least = math.ceil((n_bins + 1) / share)
-    enough = least
-    while not within(enough):
-        enough *= 2
-    # The bound wobbles with the remainders of the part sizes, so bisection only gets close: it finds some n
-    # that will do after one that will not. From there on, wait for a whole cycle of remainders without a
-    # failure.
-    n = _binomial.smallest(least, enough, within)
-    last_failure = n - 1
-    while n <= last_failure + math.ceil(2 * n_bins / share):
-        if not within(n):
-            last_failure = n
-        n += 1
-    return last_failure + 1
+    return int_result(elementwise(samples, *arguments))

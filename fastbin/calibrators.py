@@ -13,7 +13,7 @@ from fastbin._pools import Pool
 from fastbin._steps import Partial, run_step
 from fastbin._values import calibrator_from_cuts
 from fastbin.bounds import boundary_ranks
-from fastbin.model import Calibrator, Rng
+from fastbin.model import BoundaryPoints, Calibrator, Rng
 from fastbin.passes import COLLECT_ROWS, FitPlan
 
 PART_ROWS = 1 << 22  # a part's result is about a megabyte; Ctrl-C waits for one part
@@ -24,7 +24,7 @@ def fit_uniform_mass(
     labels: ArrayLike,
     n_bins: int,
     *,
-    boundary_points: str = "exclude",
+    boundary_points: BoundaryPoints = "exclude",
     delta: float = 0.0,
     rng: Rng = 0,
     threads: int | None = None,
@@ -142,14 +142,11 @@ def fit_counts(
             "Check the order of the arguments."
         )
     if np.isnan(column).any():
-        first = int(np.flatnonzero(np.isnan(column))[0])
-        raise ValueError(
-            f"scores must not be NaN; found {int(np.isnan(column).sum())} NaN, first at row {first}. "
-            "Drop those rows."
-        )
+        wrong = np.flatnonzero(np.isnan(column))
+        raise _validate.nan_error(wrong.size, int(wrong[0]), "Drop those rows.")
     number, seed, n = _validate.bin_number(n_bins), _streams.seed_from(rng), sum(everyone.tolist())
-    if n > np.iinfo(np.int64).max:
-        raise ValueError(f"totals must add up to less than 2**63; got {n}. Check the counts.")
+    if n >= np.iinfo(np.int64).max:
+        raise ValueError(f"totals must add up to less than 2**63 - 1; got {n}. Check the counts.")
     _validate.enough_samples(n, number)
 
     keys = keys_of(column)
@@ -177,7 +174,7 @@ def fit_counts(
 
 def _count_column(values: ArrayLike, name: str) -> NDArray[np.int64]:
     """Counts: integers of at least 0."""
-    array = np.asarray(values)
+    array = _validate.unmasked(values, name)
     if array.shape == (0,):
         return np.empty(0, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":

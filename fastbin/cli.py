@@ -18,6 +18,7 @@ from typing import NoReturn
 import fastbin as fb
 
 USAGE_ERROR, BAD_DATA, NOT_AVAILABLE, INTERRUPTED = 2, 3, 4, 130
+MOST_SEEDS = 1 << 63
 
 
 class _OneLineParser(argparse.ArgumentParser):
@@ -114,7 +115,10 @@ def _positive_int(text: str) -> int:
 
 
 def _seed(text: str) -> int:
-    return _whole(text, 0)
+    number = _whole(text, 0)
+    if number >= MOST_SEEDS:
+        raise argparse.ArgumentTypeError(f"must be below 2**63, not {number}")
+    return number
 
 
 def _probability(text: str) -> float:

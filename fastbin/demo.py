@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,11 +39,7 @@ class DemoReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: the figures, the bins and the guarantee."""
-        figures = {
-            name: value
-            for name, value in asdict(self).items()
-            if isinstance(value, int | float) and name not in ("calibrator", "guarantee")
-        }
+        figures = {name: value for name, value in vars(self).items() if isinstance(value, int | float)}
         calibrator = self.calibrator
         return {
             **figures,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,8 @@ from fastbin import _validate, bounds
 if TYPE_CHECKING:
     from fastbin.model import Calibrator
 
-METHODS = ("exact", "bonferroni", "hoeffding", "paper_sharp", "paper")
+Method = Literal["exact", "bonferroni", "hoeffding", "paper_sharp", "paper"]
+METHODS: tuple[Method, ...] = get_args(Method)
 BINOMIAL_METHODS = ("exact", "bonferroni")
 
 ASSUMPTIONS = (
@@ -152,7 +153,7 @@ class Guarantee:
 
 
 def uniform_mass_guarantee(
-    calibrator: Calibrator, alpha: float, method: str | None, candidates: int
+    calibrator: Calibrator, alpha: float, method: Method | None, candidates: int
 ) -> Guarantee:
     """Theorems 1 and 2 and Corollary 1 for a uniform-mass fit, in the sharpest form that covers it."""
     alpha = _validate.probability(alpha, "alpha")
@@ -170,13 +171,13 @@ def uniform_mass_guarantee(
         )  # fmt: skip
 
     delta = calibrator.delta
-    conditional = float(bounds.conditional_epsilon(n, n_bins, level, method=method, delta=delta))
+    conditional = bounds.conditional_epsilon(n, n_bins, level, method=method, delta=delta)
     # A union over bins plays no part in a statement about one row: its marginal form is the exact one.
-    marginal_method = "exact" if method == "bonferroni" else method
-    marginal = float(bounds.marginal_epsilon(n, n_bins, level, method=marginal_method, delta=delta))
-    ece_method = "paper" if method == "paper" else "exact"
+    for_one_row = "exact" if method == "bonferroni" else method
+    marginal = bounds.marginal_epsilon(n, n_bins, level, method=for_one_row, delta=delta)
+    on_average: Literal["exact", "paper"] = "paper" if method == "paper" else "exact"
     # An average over the data says nothing about the one fit that was chosen by looking at it.
-    expected_ece = float(bounds.expected_ece(n, n_bins, method=ece_method, delta=delta)) if tried == 1 else None
+    expected_ece = bounds.expected_ece(n, n_bins, method=on_average, delta=delta) if tried == 1 else None
     per_bin = _per_bin_epsilon(calibrator, level, method)
     reason = THEOREMS[method]
     if calibrator.boundary_points == "include":

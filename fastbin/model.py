@@ -7,7 +7,7 @@ import os
 import warnings
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,9 +15,16 @@ from numpy.typing import ArrayLike, NDArray
 from fastbin import _streams, _validate
 from fastbin._lookup import CutTable
 from fastbin._rowids import ids_from
-from fastbin.guarantees import Guarantee, certificate, intervals, uniform_mass_guarantee
+from fastbin.guarantees import Guarantee, Method, certificate, intervals, uniform_mass_guarantee
 
-Rng = int | np.random.Generator | None
+Rng = int | np.integer[Any] | np.random.Generator | None
+NanPolicy = Literal["raise", "propagate"]
+BoundaryPoints = Literal["exclude", "include"]
+
+ARRAY_FIELDS = (
+    "edges", "edge_keys", "edge_labels", "edge_ties", "values", "counts", "positives", "interior_counts",
+    "interior_positives",
+)  # fmt: skip
 
 # A call with fewer rows than this cannot spread ties over many positions, so its keys would repeat.
 ROWS_WITHOUT_WARNING = 1000
@@ -101,18 +108,10 @@ class Calibrator:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        for array in (
-            self.edges,
-            self.edge_keys,
-            self.edge_labels,
-            self.edge_ties,
-            self.values,
-            self.counts,
-            self.positives,
-            self.interior_counts,
-            self.interior_positives,
-        ):
-            array.flags.writeable = False
+        for name in ARRAY_FIELDS:  # read-only views: the caller's own arrays stay as they are
+            view = getattr(self, name).view()
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
 
     @property
     def soft_labels(self) -> bool:
@@ -125,7 +124,7 @@ class Calibrator:
         *,
         row_ids: ArrayLike | None = None,
         rng: Rng = None,
-        nan: str = "raise",
+        nan: NanPolicy = "raise",
         out: NDArray[Any] | None = None,
         threads: int | None = None,
     ) -> NDArray[Any]:
@@ -176,7 +175,7 @@ class Calibrator:
         *,
         row_ids: ArrayLike | None = None,
         rng: Rng = None,
-        nan: str = "raise",
+        nan: NanPolicy = "raise",
         threads: int | None = None,
     ) -> NDArray[np.int64]:
         """The bin of each score, 0 .. n_bins - 1 (-1 for NaN under ``nan="propagate"``).
@@ -209,7 +208,7 @@ class Calibrator:
         *,
         row_ids: ArrayLike | None = None,
         rng: Rng = None,
-        nan: str = "raise",
+        nan: NanPolicy = "raise",
         threads: int | None = None,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """For each row, the interval of its bin; with probability 1 - alpha all of them hold at once.
@@ -241,7 +240,9 @@ class Calibrator:
             lower, upper = np.append(lower, np.nan), np.append(upper, np.nan)
         return lower[bins], upper[bins]
 
-    def guarantee(self, alpha: float = 0.1, *, method: str | None = None, candidates: int = 1) -> Guarantee:
+    def guarantee(
+        self, alpha: float = 0.1, *, method: Method | None = None, candidates: int = 1
+    ) -> Guarantee:
         """How far the values can be believed, for any distribution of the data.
 
         Parameters
@@ -446,7 +447,7 @@ class Calibrator:
         nan_entry: float,
         row_ids: ArrayLike | None,
         rng: Rng,
-        nan: str,
+        nan: NanPolicy,
         threads: int | None,
     ) -> None:
         """out[i] = table[bin of score i], ties by key."""
@@ -458,10 +459,10 @@ class Calibrator:
         n_threads = _validate.thread_number(threads)
         ties, n_nan = self._cut_table.look_up(column, table, out, ids_of, state, n_threads)
         if n_nan and nan == "raise":
-            first = int(np.flatnonzero(np.isnan(column))[0])
-            raise ValueError(
-                f"scores must not be NaN; found {n_nan} NaN, first at row {first}. "
-                "Drop those rows, or pass nan='propagate' to get NaN for them."
+            raise _validate.nan_error(
+                n_nan,
+                int(np.flatnonzero(np.isnan(column))[0]),
+                "Drop those rows, or pass nan='propagate' to get NaN for them.",
             )
         if n_nan:
             out[np.isnan(column)] = nan_entry
@@ -499,9 +500,8 @@ def _check_out(out: Any, n: int) -> None:
             f"out must be a float64 or float32 array of shape ({n},); got {found}. Pass numpy.empty({n})."
         )
     if not out.flags.writeable or not out.flags.c_contiguous:
-        raise ValueError(
-            "out must be writable and contiguous. Pass a fresh array, for example numpy.empty(n)."
-        )
+        found = "strided" if out.flags.writeable else "read-only"
+        raise ValueError(f"out must be writable and contiguous; got a {found} array. Pass numpy.empty({n}).")
 
 
 def _same_bits(one: Any, other: Any) -> bool:

@@ -21,6 +21,7 @@ from fastbin._kernels.order import (
     write_rows,
 )
 from fastbin._parallel import parallel_map, row_ranges
+from fastbin.model import Rng
 
 Keys = NDArray[np.uint64]
 Rows = NDArray[np.int64]
@@ -33,9 +34,7 @@ HEAVY_SHARE = 16  # a cell with over 1/16 of the rows is sorted by all threads t
 LONGEST_RUN = 32
 
 
-def tie_broken_argsort(
-    scores: ArrayLike, *, rng: int | np.random.Generator | None = 0, threads: int | None = None
-) -> Rows:
+def tie_broken_argsort(scores: ArrayLike, *, rng: Rng = 0, threads: int | None = None) -> Rows:
     """The permutation that sorts the scores, ties in uniformly random order.
 
     Parameters
@@ -70,8 +69,7 @@ def tie_broken_argsort(
 
     n_nan = sum(parallel_map(fill, row_ranges(column.size, n_threads, BLOCK_ROWS), n_threads))
     if n_nan:
-        first = int(np.flatnonzero(np.isnan(column))[0])
-        raise ValueError(f"scores must not be NaN; found {n_nan} NaN, first at row {first}. Drop those rows.")
+        raise _validate.nan_error(n_nan, int(np.flatnonzero(np.isnan(column))[0]), "Drop those rows.")
     return _sorted_rows(keys, np.empty(0, np.int64), state, n_threads)
 
 

@@ -25,7 +25,7 @@ from fastbin._pools import NO_ROWS, Pool
 from fastbin._steps import Partial, Step, merge
 from fastbin._values import calibrator_from_cuts
 from fastbin.bounds import boundary_ranks
-from fastbin.model import Calibrator, Rng
+from fastbin.model import BoundaryPoints, Calibrator, Rng
 
 COLLECT_ROWS = 1 << 15  # a fit this small gathers everything in its first step
 FEWEST_CELLS = 1 << 12
@@ -77,7 +77,7 @@ class FitPlan:
         self,
         n_bins: int,
         *,
-        boundary_points: str = "exclude",
+        boundary_points: BoundaryPoints = "exclude",
         delta: float = 0.0,
         rng: Rng = 0,
         n_samples: int | None = None,

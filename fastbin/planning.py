@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from decimal import Decimal
+from typing import Any, Literal, get_args
 
 from fastbin import bounds
-from fastbin._validate import bin_number, choice, enough_samples, probability
-from fastbin.bounds import check_count, check_epsilon
+from fastbin._bounds_arguments import check_bins, check_count, check_epsilon
+from fastbin._bounds_uniform_mass import ConditionalMethod
+from fastbin._validate import choice, enough_samples, probability
 
 __all__ = ["BinsRow", "Plan", "SamplesRow", "auto_bins", "plan"]
 
@@ -17,9 +19,12 @@ __all__ = ["BinsRow", "Plan", "SamplesRow", "auto_bins", "plan"]
 AUTO_EPSILON = 0.1
 AUTO_ALPHA = 0.1
 
-_KINDS = ("conditional", "marginal")
+Kind = Literal["conditional", "marginal"]
+
 _LADDER_STEPS = (1, 2, 5, 10, 15, 20, 25, 50)
 _USELESS = 0.5  # the value 1/2 is always within 1/2 of the truth: rows beyond it help nobody
+_VACUOUS = 1.0  # every value is always within 1 of the truth: no promise at all
+_NO_PROMISE = ">= 1"
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,7 @@ class Plan:
     """
 
     alpha: float
-    kind: str
+    kind: Kind
     n: int | None
     epsilon: float | None
     n_bins: int | None
@@ -116,7 +121,19 @@ class Plan:
     reason: str
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as JSON types; an infinite bound becomes None."""
+        """All fields as JSON types.
+
+        Returns
+        -------
+        dict
+            One key for each attribute; ``rows`` is a list of dicts. An infinite bound becomes None.
+
+        Examples
+        --------
+        >>> from fastbin.planning import plan
+        >>> plan(epsilon=0.1, n_bins=10).to_dict()["rows"]
+        [{'n_bins': 10, 'exact': 1702, 'first': 1658, 'hoeffding': 2639, 'paper': 2660}]
+        """
         answer = asdict(self)
         answer["rows"] = [{key: _finite(value) for key, value in row.items()} for row in answer["rows"]]
         return answer
@@ -131,7 +148,7 @@ def plan(
     alpha: float = 0.1,
     epsilon: float | None = None,
     n_bins: int | None = None,
-    kind: str = "conditional",
+    kind: Kind = "conditional",
 ) -> Plan:
     """How many bins do n samples support, or how many samples does a tolerance need?
 
@@ -165,9 +182,9 @@ def plan(
     exact: binomial tails, 0/1 labels. Hoeffding: labels in [0, 1]. paper: Gupta and Ramdas 2021.
     """
     level = probability(alpha, "alpha")
-    choice(kind, "kind", _KINDS)
+    choice(kind, "kind", get_args(Kind))
     tolerance = None if epsilon is None else check_epsilon(epsilon)
-    asked_bins = None if n_bins is None else bin_number(n_bins)
+    asked_bins = None if n_bins is None else check_bins(n_bins)
     if n is not None:
         return _bins_plan(check_count("n", 1)(n), level, tolerance, asked_bins, kind)
     if tolerance is None:
@@ -207,8 +224,8 @@ def auto_bins(n: int) -> tuple[int, str]:
     """
     samples = check_count("n", 1)(n)
     by_error = _cube_root(samples)
-    by_bound = int(bounds.max_bins(samples, AUTO_EPSILON, AUTO_ALPHA))
-    promise = f"every value within {AUTO_EPSILON:g} of the truth with probability {_percent(1 - AUTO_ALPHA)}"
+    by_bound = bounds.max_bins(samples, AUTO_EPSILON, AUTO_ALPHA)
+    promise = f"every value within {AUTO_EPSILON:g} of the truth with probability {_certainty(AUTO_ALPHA)}"
     if by_bound == 0:
         return 1, f"with n = {samples:,}, not even one bin keeps {promise}"
     if by_bound < by_error:
@@ -245,7 +262,7 @@ def _ladder(most: int) -> list[int]:
     return [step for step in steps if step <= most]
 
 
-def _bins_plan(n: int, alpha: float, epsilon: float | None, n_bins: int | None, kind: str) -> Plan:
+def _bins_plan(n: int, alpha: float, epsilon: float | None, n_bins: int | None, kind: Kind) -> Plan:
     recommended, reason = auto_bins(n)
     notes: dict[int, list[str]] = {}
 
@@ -254,7 +271,7 @@ def _bins_plan(n: int, alpha: float, epsilon: float | None, n_bins: int | None, 
 
     note(_cube_root(n), "n^(1/3)")
     if epsilon is not None:
-        reaching = int(bounds.max_bins(n, epsilon, alpha, kind=kind))
+        reaching = bounds.max_bins(n, epsilon, alpha, kind=kind)
         if reaching:
             note(reaching, f"most bins within {epsilon:g}")
     if n_bins is not None:
@@ -269,32 +286,34 @@ def _bins_plan(n: int, alpha: float, epsilon: float | None, n_bins: int | None, 
     return Plan(alpha, kind, n, epsilon, n_bins, tuple(rows), recommended, reason)
 
 
-def _bins_row(n: int, n_bins: int, alpha: float, kind: str, note: str) -> BinsRow:
-    exact = {
-        "conditional": float(bounds.conditional_epsilon(n, n_bins, alpha)),
-        "marginal": float(bounds.marginal_epsilon(n, n_bins, alpha)),
-    }
-    of_kind = bounds.conditional_epsilon if kind == "conditional" else bounds.marginal_epsilon
+def _bins_row(n: int, n_bins: int, alpha: float, kind: Kind, note: str) -> BinsRow:
+    conditional = bounds.conditional_epsilon(n, n_bins, alpha)
+    marginal = bounds.marginal_epsilon(n, n_bins, alpha)
+    if kind == "conditional":
+        epsilon, paper = conditional, bounds.conditional_epsilon(n, n_bins, alpha, method="paper")
+    else:
+        epsilon, paper = marginal, bounds.marginal_epsilon(n, n_bins, alpha, method="paper")
     return BinsRow(
         n_bins=n_bins,
         points_per_bin=int(bounds.bin_sizes(n, n_bins)[0].min()),
-        epsilon=exact[kind],
-        **exact,
-        paper=float(of_kind(n, n_bins, alpha, method="paper")),
-        expected_ece=float(bounds.expected_ece(n, n_bins)),
+        epsilon=epsilon,
+        conditional=conditional,
+        marginal=marginal,
+        paper=paper,
+        expected_ece=bounds.expected_ece(n, n_bins),
         note=note,
     )
 
 
-def _samples_plan(alpha: float, epsilon: float, n_bins: int | None, kind: str) -> Plan:
+def _samples_plan(alpha: float, epsilon: float, n_bins: int | None, kind: Kind) -> Plan:
     numbers = _ladder(1000) if n_bins is None else [n_bins]
     rows = tuple(_samples_row(epsilon, alpha, number, kind) for number in numbers)
     return Plan(alpha, kind, None, epsilon, n_bins, rows, None, "pass n to have a number of bins recommended")
 
 
-def _samples_row(epsilon: float, alpha: float, n_bins: int, kind: str) -> SamplesRow:
-    def needed(method: str, first: bool = False) -> int:
-        return int(bounds.required_samples(epsilon, alpha, n_bins, kind=kind, method=method, first=first))
+def _samples_row(epsilon: float, alpha: float, n_bins: int, kind: Kind) -> SamplesRow:
+    def needed(method: ConditionalMethod, first: bool = False) -> int:
+        return bounds.required_samples(epsilon, alpha, n_bins, kind=kind, method=method, first=first)
 
     return SamplesRow(
         n_bins=n_bins,
@@ -309,7 +328,7 @@ def _samples_row(epsilon: float, alpha: float, n_bins: int, kind: str) -> Sample
 
 
 def _bins_page(plan: Plan) -> Iterable[str]:
-    certainty = _percent(1 - plan.alpha)
+    certainty = _certainty(plan.alpha)
     yield f"Uniform-mass binning of n = {plan.n:,} calibration samples, alpha = {plan.alpha:g}"
     yield ""
     heads = [
@@ -327,27 +346,37 @@ def _bins_page(plan: Plan) -> Iterable[str]:
     yield from _table(heads, [_bins_cells(row, decimals) for row in rows])
     yield ""
     yield f"every bin: with probability {certainty}, all values are within this of the truth at once (exact)."
-    yield f"new point: with probability {certainty} over data and point, its value is (exact)."
+    yield (
+        f"new point: with probability {certainty} over data and point, "
+        f"its value is within this of the truth (exact)."
+    )
     yield "paper: the formula of Gupta and Ramdas 2021. expected ECE: upper bound on the mean l_1 error."
+    if any(bound >= _VACUOUS for row in rows for bound in _bounds_shown(row)):
+        yield f"{_NO_PROMISE}: no promise, because every value is within 1 of the truth."
+    yield from _vacuous_question(plan.epsilon)
     if plan.epsilon is not None and not any("most bins" in row.note for row in rows):
         yield f"No number of bins keeps {_scope(plan.kind)} within {plan.epsilon:g}."
     yield f"Recommended: {plan.recommended} {'bin' if plan.recommended == 1 else 'bins'}: {plan.reason}."
 
 
 def _bins_cells(row: BinsRow, decimals: int) -> list[str]:
-    bounds_shown = (row.conditional, row.marginal, row.paper, row.expected_ece)
-    return [
-        f"{row.n_bins:,}",
-        f"{row.points_per_bin:,}",
-        *(f"{value:.{decimals}f}" for value in bounds_shown),
-        row.note,
-    ]
+    shown = [_NO_PROMISE if bound >= _VACUOUS else f"{bound:.{decimals}f}" for bound in _bounds_shown(row)]
+    return [f"{row.n_bins:,}", f"{row.points_per_bin:,}", *shown, row.note]
+
+
+def _bounds_shown(row: BinsRow) -> tuple[float, ...]:
+    return row.conditional, row.marginal, row.paper, row.expected_ece
+
+
+def _vacuous_question(epsilon: float | None) -> Iterable[str]:
+    if epsilon is not None and epsilon >= _VACUOUS:
+        yield f"epsilon = {epsilon:g} asks for nothing: every value is within 1 of the truth."
 
 
 def _samples_page(plan: Plan) -> Iterable[str]:
     yield (
         f"Samples needed to keep {_scope(plan.kind)} within epsilon = {plan.epsilon:g} of the truth "
-        f"with probability {_percent(1 - plan.alpha)}"
+        f"with probability {_certainty(plan.alpha)}"
     )
     yield ""
     heads = ["bins", "exact: every n from", "exact: first n", "Hoeffding", "paper"]
@@ -361,14 +390,17 @@ def _samples_page(plan: Plan) -> Iterable[str]:
     )
     yield ""
     yield "exact: binomial tails, 0/1 labels. Hoeffding: labels in [0, 1]. paper: Gupta and Ramdas 2021."
+    yield from _vacuous_question(plan.epsilon)
 
 
-def _scope(kind: str) -> str:
+def _scope(kind: Kind) -> str:
     return "every bin" if kind == "conditional" else "a new point"
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.6g} %"
+def _certainty(alpha: float) -> str:
+    """The probability 1 - alpha in per cent, never rounded to certainty."""
+    rounded = f"{100 * (1 - alpha):.6g}"
+    return f"{100 - 100 * Decimal(repr(alpha)):f} %" if rounded == "100" else f"{rounded} %"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:

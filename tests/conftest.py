@@ -12,8 +12,9 @@ JIT_IS_OFF = os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}
 
 # No random seed: a red test then means a change, not luck. (Hypothesis also tries constants that it reads in
 # the modules loaded so far, so a file run alone can see other examples than in the whole suite.)
-# `--hypothesis-profile=explore` looks for new examples. Deadlines are off because the first call of a kernel compiles it. Interpreted kernels are some
-# hundred times slower, and that run is there for coverage, so it takes fewer examples.
+# `--hypothesis-profile=explore` looks for new examples. Deadlines are off because the first call of a kernel
+# compiles it. Interpreted kernels are some hundred times slower, and that run is there for coverage, so it
+# takes fewer examples.
 settings.register_profile("same", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("explore", deadline=None, max_examples=2000, print_blob=True)
 settings.register_profile("interpreted", settings.get_profile("same"), max_examples=10)

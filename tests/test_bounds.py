@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from scipy.stats import beta, betabinom, binom
 
 from fastbin import _binomial, bounds
+from fastbin import _bounds_sample_split as _sample_split
+from fastbin import _bounds_uniform_mass as _uniform_mass
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -74,7 +76,7 @@ def split_failure(kind):
 
 def split_samples(kind):
     """The file rounds split * n half to even; fastbin takes the floor (`test_split_sizes`)."""
-    return lambda g: bounds._split_samples(
+    return lambda g: _sample_split.required_samples(
         g.options["eps"],
         g.alpha,
         g.B,
@@ -131,8 +133,8 @@ CALLS = {
     "min_n_exact_marginal_all_above": samples("marginal", "exact"),
     "min_n_exact_marginal_first": samples("marginal", "exact", first=True),
     # These two rows state the delta that they use, alpha/2 and alpha/4 of the whole budget.
-    "ums_paper_Nb_min": lambda g: bounds._paper_split(0.1, 2 * g.alpha, g.B)[0],
-    "ums_paper_split2": lambda g: bounds._paper_split(0.1, 4 * g.alpha, g.B)[2],
+    "ums_paper_Nb_min": lambda g: _sample_split.paper_parts(0.1, 2 * g.alpha, g.B)[0],
+    "ums_paper_split2": lambda g: _sample_split.paper_parts(0.1, 4 * g.alpha, g.B)[2],
     "ums_paper_total": lambda g: bounds.sample_split_required(0.1, g.alpha, g.B),
     "ums_exact_min_n_marginal_hoeff": split_samples("marginal"),
     "ums_exact_min_n_conditional_hoeff": split_samples("conditional"),
@@ -193,12 +195,31 @@ def test_ranks_are_the_ceilings():
             assert bounds.boundary_ranks(n, B).tolist() == expected
 
 
-@given(st.integers(1, 2**61), st.integers(1, 3000))
+@given(st.integers(1, 2**63 - 2), st.integers(1, 3000))
 def test_ranks_do_not_overflow(n, B):
     B = min(B, n + 1)
     ranks = bounds.boundary_ranks(n, B)
     assert ranks.dtype == np.int64
     assert ranks.tolist() == [-(-b * (n + 1) // B) for b in range(B + 1)]
+
+
+def test_the_largest_n_with_ranks():
+    assert bounds.boundary_ranks(2**63 - 2, 1).tolist() == [0, 2**63 - 1]
+    assert bounds.boundary_ranks(np.int64(2**63 - 2), 2).tolist() == [0, 2**62, 2**63 - 1]
+    sizes, multiplicities = bounds.bin_sizes(2**63 - 2, 2)
+    assert sizes.tolist() == [2**62 - 2, 2**62 - 1] and multiplicities.tolist() == [1, 1]
+    for n in (2**63 - 1, 2**64, 1e30):
+        for function in (bounds.boundary_ranks, bounds.bin_sizes):
+            with pytest.raises(ValueError, match=r"^n must be at most 2\*\*63 - 2, .* got .*Pass") as caught:
+                function(n, 2)
+            assert repr(n) in str(caught.value)
+
+
+def test_the_largest_counts():
+    n = 2**62 - 1
+    assert bounds.conditional_epsilon(n, 1, 0.1) == pytest.approx(1.6449 / 2 / math.sqrt(n) * 1.0, rel=1e-2)
+    assert bounds.conditional_epsilon(n, 1, 0.1, method="paper_sharp") == bounds.hoeffding_epsilon(n, 0.1)
+    assert 0 < bounds.expected_ece(n, 7) < bounds.expected_ece(n, 7, method="paper") < 1e-9
 
 
 def test_ranks_of_four_billion():
@@ -519,8 +540,8 @@ def test_the_exact_epsilon_is_not_monotone():
 def test_delta_is_added_as_each_theorem_says():
     delta = 0.02
     for function, methods in (
-        (bounds.conditional_epsilon, bounds._METHODS["conditional"]),
-        (bounds.marginal_epsilon, bounds._METHODS["marginal"]),
+        (bounds.conditional_epsilon, _uniform_mass.METHODS["conditional"]),
+        (bounds.marginal_epsilon, _uniform_mass.METHODS["marginal"]),
     ):
         for method in methods:
             extra = delta if method.startswith("paper") else delta / (1 + delta)
@@ -887,7 +908,7 @@ def test_rounding_the_split_moves_the_answer_by_one():
 def test_papers_split_does_not_depend_on_kind_or_split():
     expected = 8295 + 9579
     assert bounds.sample_split_required(0.1, 0.1, 10, kind="conditional", split=0.3) == expected
-    assert bounds._paper_split(0.1, 0.1, 10)[1] == pytest.approx(8294.05, abs=0.005)
+    assert _sample_split.paper_parts(0.1, 0.1, 10)[1] == pytest.approx(8294.05, abs=0.005)
 
 
 # --- shapes, types, caches, speed -------------------------------------------------------------------
@@ -934,7 +955,7 @@ def test_numpy_scalars_and_whole_floats_are_numbers():
 
 @pytest.mark.parametrize(("n", "B"), [(10**8, 100), (10**7, 100), (10**7, 1000), (10**6, 10)])
 def test_large_fits_are_answered_at_once(n, B):
-    bounds._exact_epsilon.cache_clear()
+    _uniform_mass.exact_epsilon.cache_clear()
     start = time.perf_counter()
     assert 0 < bounds.conditional_epsilon(n, B, 0.1) < 0.03
     assert time.perf_counter() - start < 0.5  # promised; measured 0.02
@@ -1009,7 +1030,11 @@ REFUSED = [
     (lambda: bounds.sample_split_required(0.1, 0.1, 10, split=1.0), ValueError, "split must be"),
     (lambda: bounds.sample_split_required(0.1, 0.1, 10, kind="original"), ValueError, "kind must be"),
     (lambda: bounds.boundary_ranks(3, 5), ValueError, "n_bins must be at most n"),
+    (lambda: bounds.boundary_ranks(2**63 - 1, 5), ValueError, r"n must be at most 2\*\*63 - 2"),
     (lambda: bounds.bin_sizes(18, 10), ValueError, "n_bins=9"),
+    (lambda: bounds.conditional_epsilon(2**62, 1, 0.1), ValueError, r"n must be at most 2\*\*62 - 1"),
+    (lambda: bounds.conditional_epsilon([5, 2**70], 1, 0.1), ValueError, r"n must be at most 2\*\*62 - 1"),
+    (lambda: bounds.merge_epsilon(5, 2**63, 0.1), ValueError, r"n_bins must be at most 2\*\*62 - 1"),
 ]
 
 

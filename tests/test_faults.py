@@ -4,14 +4,13 @@ import errno
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
-import tempfile
 import textwrap
 import threading
 import time
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,11 +18,11 @@ import pytest
 import children
 import fastbin as fb
 import reference as ref
-from fastbin import _parallel
+from fastbin import _cellmaps, _parallel, cli, ordering
 from fastbin._lookup import SMALL_BATCH
 from fastbin.passes import COLLECT_ROWS
 from sizes import NO_JIT
-from surgery import labelled, run_plan, split, unchanged
+from surgery import labelled, refuses, run_plan, split, unchanged
 
 # A fit hands work to the thread pool above COLLECT_ROWS, a prediction above SMALL_BATCH.
 POOLED = COLLECT_ROWS + 233
@@ -286,6 +285,7 @@ def test_ctrl_c_ends_a_fit_at_once_and_leaves_the_package_usable(threads, script
     code = f"""
         n = {POOLED if NO_JIT else 4_000_000}
         scores, labels = np.resize(scores, n), np.resize(labels, n)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job is born ignoring it
         want = answers({threads})
         for _ in range(3):
             print("ready", flush=True)
@@ -388,63 +388,59 @@ def old_and_new():
     return fb.fit_uniform_mass(scores, labels, 5), fb.fit_uniform_mass(scores, labels, 200)
 
 
-def test_a_disk_that_fills_up_leaves_the_old_model_and_nothing_else(tmp_path, script):
-    """The limit of a file's size fails a write half-way, as a full disk does."""
+@pytest.mark.parametrize("limit", [0, 4096])
+def test_a_disk_that_fills_up_leaves_the_old_model_and_nothing_else(limit, tmp_path, script):
+    """The limit of a file's size fails a write, at once or half-way, as a full disk does."""
     old, new = old_and_new()
     folder, source = tmp_path / "models", tmp_path / "new.json"
     folder.mkdir()
     old.save(folder / "model.json")
     new.save(source)
-    assert source.stat().st_size > 3 * 4096
+    assert source.stat().st_size > 2 * 4096
     code = """
         import resource, sys
         from pathlib import Path
         import fastbin as fb
 
-        target, calibrator = Path(sys.argv[1]), fb.load(sys.argv[2])
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        target, calibrator, limit = Path(sys.argv[1]), fb.load(sys.argv[2]), int(sys.argv[3])
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         try:
-            target.with_name("plain").write_bytes(b"0" * 8192)
+            target.with_name("plain").write_bytes(b"0" * (limit + 1))
         except OSError as error:
             target.with_name("plain").unlink()
-            print("plain write:", type(error).__name__, error.errno)
+            print("plain write:", error.errno)
         try:
             calibrator.save(target)
         except OSError as error:
-            print("save:", type(error).__name__, error.errno)
+            print("save:", type(error).__name__, error.errno, str(target) in str(error))
     """
-    told = children.run(script(code, work=""), folder / "model.json", source)
-    assert told.splitlines() == [f"plain write: OSError {errno.EFBIG}", f"save: OSError {errno.EFBIG}"]
+    told = children.run(script(code, work=""), folder / "model.json", source, limit)
+    assert told.splitlines() == [f"plain write: {errno.EFBIG}", f"save: OSError {errno.EFBIG} True"]
     assert [path.name for path in folder.iterdir()] == ["model.json"]
     assert fb.load(folder / "model.json") == old
 
 
-def test_a_full_disk_leaves_the_old_model_and_nothing_else(tmp_path, monkeypatch):
-    """The temporary file's bytes go to /dev/full, where every write fails as on a full disk."""
-    old, new = old_and_new()
+def full_device(path):
+    """A device like /dev/full at ``path``: not /dev/full itself, which root could replace by a file."""
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 7))
+    except PermissionError:  # then nobody here can write to /dev, and a link is as safe
+        path.symlink_to("/dev/full")
+
+
+@pytest.mark.parametrize(
+    ("make", "is_one"), [(full_device, stat.S_ISCHR), (os.mkfifo, stat.S_ISFIFO)], ids=["device", "pipe"]
+)
+def test_what_is_no_regular_file_is_neither_written_nor_replaced(make, is_one, tmp_path):
     path = tmp_path / "model.json"
-    old.save(path)
-    real = tempfile.mkstemp
-
-    def on_a_full_disk(*args, **options):
-        handle, name = real(*args, **options)
-        full = os.open("/dev/full", os.O_WRONLY)
-        os.dup2(full, handle)
-        os.close(full)
-        return handle, name
-
-    monkeypatch.setattr(tempfile, "mkstemp", on_a_full_disk)
-    handle, name = tempfile.mkstemp(dir=tmp_path)
-    with pytest.raises(OSError, match="No space left") as caught:
-        os.write(handle, b"0")
-    assert caught.value.errno == errno.ENOSPC
-    os.close(handle)
-    Path(name).unlink()
-    with pytest.raises(OSError, match="No space left") as caught:
-        new.save(path)
-    assert caught.value.errno == errno.ENOSPC
+    make(path)
+    if make is full_device:
+        with pytest.raises(OSError, match="No space left"), path.open("wb", buffering=0) as file:
+            file.write(b"0")
+    with refuses("model.json", "regular file", error=OSError):
+        old_and_new()[0].save(path)
+    assert is_one(path.stat().st_mode)
     assert [one.name for one in tmp_path.iterdir()] == ["model.json"]
-    assert fb.load(path) == old
 
 
 @pytest.mark.parametrize("command", [["plan", "--n", "5000"], ["show", "MODEL", "--json"]])
@@ -504,3 +500,108 @@ def test_a_small_batch_is_predicted_without_the_compiler_and_with_the_same_bits(
             for n in (1, SMALL):
                 np.testing.assert_array_equal(ref.bits(results[f"{kind} {n}"]), ref.bits(whole[:n]))
     assert calibrator.predict(scores, row_ids=ids).tobytes() != whole.tobytes(), "ids settle the ties"
+
+
+# --- rare paths ---------------------------------------------------------------------------------------
+
+
+def unseen_rows(n):
+    """Rows that the sample behind the argsort's cells does not look at."""
+    return np.setdiff1d(np.arange(n), _cellmaps.sample_of(np.arange(n)))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("kind", ["crowd", "copies", "neighbours", "pairs"])
+def test_argsort_where_the_cells_are_no_help(kind, threads):
+    """Rows that share a cell without the sample knowing: a crowd in one cell is sorted again by itself; in
+    a cell that spans 600 decades, copies and near neighbours look alike until their full keys are read.
+    """
+    n = 3 * ordering.SMALL
+    rng = np.random.default_rng(0)
+    scores = rng.uniform(0.5, 0.6, n)
+    if kind == "crowd":
+        scores = 1.0 + rng.integers(0, 2_000, n) * 2.0**-52
+    hidden = unseen_rows(n)[: 3 * ordering.LONGEST_RUN]
+    assert hidden.size == 3 * ordering.LONGEST_RUN
+    if kind == "copies":
+        scores[hidden] = 1e10
+    if kind == "neighbours":
+        scores[hidden] = 1e10 * (1 + rng.permutation(hidden.size) * 2.0**-52)
+    if kind == "pairs":
+        scores[hidden] = 1e10 ** (1 + np.arange(hidden.size) // 2 / hidden.size)
+        scores[hidden[::6]] *= 1 + 2.0**-51
+    scores[hidden[-1]] = 1e200
+    scores[unseen_rows(n)[-2:]] = -1e300, 1e300
+    got = fb.tie_broken_argsort(scores, rng=4, threads=threads)
+    np.testing.assert_array_equal(got, ref.argsort_vectorised(scores, 4))
+
+
+def plan_at(kind, scores, labels):
+    """A plan whose next step is of this kind."""
+    plan = fb.FitPlan(4, n_cells=4, gather_rows=20)
+    while plan.step().kind != kind:
+        plan.feed([fb.run_step(plan.step(), scores, labels)])
+    return plan
+
+
+def test_scores_that_change_between_two_passes_are_noticed():
+    scores, labels = labelled(200)
+    plan = plan_at("gather", scores, labels)
+    partial = fb.run_step(plan.step(), np.full(200, scores.max()), labels)
+    with refuses("changed during the fit", "rows were to be gathered", error=RuntimeError):
+        plan.feed([partial])
+
+
+@pytest.mark.parametrize("kind", ["refine", "gather"])
+def test_labels_that_change_between_two_passes_are_noticed(kind):
+    scores, labels = labelled(200)
+    plan = plan_at(kind, scores, labels)
+    with refuses("labels changed between two passes", error=RuntimeError):
+        fb.run_step(plan.step(), scores, np.full(200, 0.5))
+
+
+def test_equality_and_hash_are_those_of_the_content():
+    calibrator, other = old_and_new()
+    copy = fresh_copy(calibrator)
+    assert calibrator == copy and hash(calibrator) == hash(copy) and calibrator != other
+    assert calibrator != calibrator.to_dict()
+    guarantee = calibrator.guarantee()
+    assert guarantee == copy.guarantee() and hash(guarantee) == hash(copy.guarantee())
+    assert guarantee != other.guarantee() and guarantee != guarantee.to_dict()
+    assert "conditional=" in repr(guarantee)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, {1, 2}, b"0.5"])
+def test_a_dictionary_with_what_json_does_not_allow_is_refused(value):
+    data = old_and_new()[0].to_dict()
+    with refuses("JSON does not allow", error=fb.ModelFileError):
+        fb.Calibrator.from_dict({**data, "delta": value})
+
+
+def test_counts_and_bins_of_the_wrong_kind_are_refused():
+    with refuses("totals", r"below 2\*\*63"):
+        fb.fit_counts([0.5], [1], np.array([2**63], np.uint64), 1)
+    with refuses("bins", "integers", "float64", error=TypeError):
+        fb.bin_means([0, 1], [0.0, 1.0], 2)
+
+
+def test_the_command_line_when_interrupted(monkeypatch, capsys):
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fb, "plan", interrupted)
+    assert cli.main(["plan", "--n", "5000"]) == 130
+    assert capsys.readouterr() == ("", "fastbin: interrupted\n")
+
+
+def test_the_command_line_breaks_long_sentences_on_a_terminal_only(tmp_path, monkeypatch, capsys):
+    old_and_new()[0].save(tmp_path / "model.json")
+    command = ["show", str(tmp_path / "model.json")]
+    assert cli.main(command) == 0
+    piped = capsys.readouterr().out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "90")
+    assert cli.main(command) == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, piped.splitlines())) > 180 > 90 >= max(map(len, shown.splitlines()))
+    assert shown.split() == piped.split()

@@ -77,6 +77,43 @@ def test_the_page():
     assert not any(line != line.rstrip() for line in lines)
 
 
+def test_the_legend_says_what_the_columns_are():
+    page = str(plan(1000, alpha=0.1))
+    assert "all values are within this of the truth at once (exact).\n" in page
+    assert "over data and point, its value is within this of the truth (exact).\n" in page
+    assert ">= 1" not in page
+
+
+@pytest.mark.parametrize(
+    ("answer", "cells"),
+    [
+        (plan(19, n_bins=10), ["0.9895", "0.9000", ">=", "1", "0.5000"]),  # the paper's bound is infinite
+        (plan(20, n_bins=9), ["0.9894", "0.8682", ">=", "1", "0.4563"]),  # the paper's bound is 1.6
+        (plan(3, n_bins=2, alpha=1e-16), [">=", "1", ">=", "1", ">=", "1", "0.5000"]),  # all three are 1
+    ],
+    ids=["infinite", "above 1", "1"],
+)
+def test_a_bound_of_1_or_more_is_no_promise(answer, cells):
+    lines = str(answer).splitlines()
+    (line,) = [line for line in lines if "asked for" in line]
+    assert line.split()[2 : 2 + len(cells)] == cells
+    assert ">= 1: no promise, because every value is within 1 of the truth." in lines
+
+
+def test_an_epsilon_of_1_or_more_asks_for_nothing():
+    for answer in (plan(100, epsilon=1.0), plan(epsilon=1.0, n_bins=3)):
+        assert "epsilon = 1 asks for nothing: every value is within 1 of the truth." in str(answer)
+    assert "asks for nothing" not in str(plan(100, epsilon=0.99))
+
+
+@pytest.mark.parametrize(
+    ("alpha", "certainty"),
+    [(0.1, "90 %"), (1 / 3, "66.6667 %"), (1e-9, "99.9999999 %"), (1e-17, "99.999999999999999 %")],
+)
+def test_certainty_is_not_rounded_to_100(alpha, certainty):
+    assert f"with probability {certainty}, all" in str(plan(100, alpha=alpha))
+
+
 def test_the_page_keeps_two_digits_of_small_numbers():
     page = str(plan(10**8))
     assert "0.000040" in page

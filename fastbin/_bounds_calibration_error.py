@@ -35,9 +35,11 @@ def upper_bound(n: IntArray, n_bins: IntArray, alpha: FloatArray) -> FloatArray:
     smaller = (n + 1) // n_bins - 1
     largest = -(-(n + 1) // n_bins) - 1
     expected = np.maximum(max_mean_deviation(smaller), max_mean_deviation(largest))
-    # One bin has mass 1. (Beta(n + 1, 0) would say so, but scipy answers NaN.)
+    # One bin has mass 1. (Beta(n + 1, 0) would say so, but scipy answers NaN, as it does for some n above
+    # 1e16; a mass of 1 is a bound there too.)
     others = np.maximum(n - largest, 1)
     heaviest = np.where(n_bins == 1, 1.0, betainccinv(largest + 1, others, alpha / (2 * n_bins)))
+    heaviest = np.where(np.isnan(heaviest), 1.0, heaviest)
     return np.asarray(expected + np.sqrt(heaviest * np.log(2 / alpha) / (2 * smaller)))
 
 

@@ -71,6 +71,7 @@ def _usable_cache_folder() -> str | None:
 
 
 CACHE_FOLDER = _usable_cache_folder()
+JIT_IS_ON = not _config.DISABLE_JIT
 
 
 def _compiled(function: Function, *, cache: bool) -> Function:

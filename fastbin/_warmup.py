@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 
+from fastbin._jit import JIT_IS_ON
 from fastbin._lookup import SMALL_BATCH
 from fastbin._rowids import text_words
 from fastbin._steps import run_step
@@ -30,6 +31,8 @@ def warmup() -> float:
     True
     """
     started = time.perf_counter()
+    if not JIT_IS_ON:  # NUMBA_DISABLE_JIT=1: there is nothing to compile
+        return time.perf_counter() - started
     n = max(SMALL_BATCH, SMALL) + 1
     scores = np.linspace(0.0, 1.0, n).round(2)
     labels = np.arange(n) % 2

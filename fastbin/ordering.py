@@ -26,9 +26,12 @@ from fastbin.model import Rng
 Keys = NDArray[np.uint64]
 Rows = NDArray[np.int64]
 
-SMALL = 1 << 12
+SMALL = 1 << 16
 BLOCK_ROWS = 1 << 20
-SORT_CELLS = 1 << 10  # a cell of 10 million rows then sorts within the L2 cache; more scatter slower
+# A cell of this many rows sorts within the L1 cache; of 10 million rows, with the most cells, within L2. More
+# cells would scatter slower.
+ROWS_PER_CELL = 1 << 12
+FEWEST_CELLS, MOST_CELLS = 1 << 4, 1 << 10
 LARGEST_KEY = np.uint64(0xFFFFFFFFFFFFFFFF)
 HEAVY_SHARE = 16  # a cell with over 1/16 of the rows is sorted by all threads together
 LONGEST_RUN = 32
@@ -89,13 +92,14 @@ def _sorted_rows(keys: Keys, ids: Rows, state: int, threads: int) -> Rows:
     """Local rows in the order of (key, hash); ``ids`` are their numbers for the hash, empty: the same."""
     n = keys.size
     if n <= SMALL:
-        return np.lexsort((_hashes(n, ids, state, 1), keys))
+        return _sorted_few(keys, ids, state)
     extremes = [keys.min(), keys.max()]
     if extremes[0] == extremes[1]:  # an atom: only the hashes differ, and they are distinct
         keys = _hashes(n, ids, state, threads)
         extremes = [keys.min(), keys.max()]
     # The extremes are in the sample, so that they fall into different cells: recursion always gets ahead.
-    cells = cells_from_keys(np.sort(np.append(sample_of(keys), extremes)), SORT_CELLS)
+    n_cells = min(max(n // ROWS_PER_CELL, FEWEST_CELLS), MOST_CELLS)
+    cells = cells_from_keys(np.sort(np.append(sample_of(keys), extremes)), n_cells)
     scattered = _scatter(keys, cells, threads)
     words, starts, row_bits = scattered.words, scattered.starts, scattered.row_bits
     order = np.empty(n, np.int64)
@@ -117,6 +121,15 @@ def _sorted_rows(keys: Keys, ids: Rows, state: int, threads: int) -> Rows:
         local = _sorted_rows(keys[rows], ids[rows] if ids.size else rows, state, threads)
         order[own] = rows[local]
     return order
+
+
+def _sorted_few(keys: Keys, ids: Rows, state: int) -> Rows:
+    """The same by NumPy: for this many rows, scattering takes longer than sorting."""
+    order = np.argsort(keys)
+    ascending = keys[order]
+    if (ascending[1:] != ascending[:-1]).all():
+        return order
+    return np.lexsort((_hashes(keys.size, ids, state, 1), keys))
 
 
 @dataclass(frozen=True, eq=False)

@@ -400,7 +400,7 @@ def _scope(kind: Kind) -> str:
 def _certainty(alpha: float) -> str:
     """The probability 1 - alpha in per cent, never rounded to certainty."""
     rounded = f"{100 * (1 - alpha):.6g}"
-    return f"{100 - 100 * Decimal(repr(alpha)):f} %" if rounded == "100" else f"{rounded} %"
+    return f"{(100 - 100 * Decimal(repr(alpha))).normalize():f} %" if rounded == "100" else f"{rounded} %"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:

@@ -1,11 +1,13 @@
 """Bad input gets one error that names the parameter, the rule, what was found and what to do."""
 
 import fractions
+import time
 
 import numpy as np
 import pytest
 
 import fastbin as fb
+from sizes import LARGE
 from surgery import labelled, refuses, run_plan, split, unchanged
 
 SCORES, LABELS = labelled(50, 9)
@@ -404,3 +406,52 @@ def test_data_that_change_between_passes_are_noticed():
     plan.feed([fb.run_step(plan.step(), SCORES, LABELS, 0)])
     with refuses("changed", r"\b50\b", r"\b49\b", error=RuntimeError):
         plan.feed([fb.run_step(plan.step(), SCORES[:-1], LABELS[:-1], 0)])
+
+
+def test_an_integer_that_float64_cannot_hold_is_refused_before_it_becomes_a_tie():
+    with refuses("scores", r"2\*\*53", str(2**53 + 1), "Rescale"):
+        fb.fit_uniform_mass([2**53 - 1, 2**53, 2**53 + 1], [0, 1, 0], 2)
+
+
+@pytest.mark.parametrize("ids", [[1, "a"], ["a", b"a"], [1, None], [True, 2]])
+def test_row_ids_of_mixed_kinds_are_refused(ids):
+    calibrator = fb.fit_uniform_mass([0.1, 0.2, 0.3], [0, 1, 0], 2)
+    with refuses("row_ids", "found", error=TypeError):
+        calibrator.predict([0.1, 0.2], row_ids=ids)
+
+
+def test_masked_counts_and_bins_are_refused():
+    masked = np.ma.array([1, 1], mask=[0, 1])
+    with refuses("positives", "masked", "first at row 1"):
+        fb.fit_counts([0.1, 0.2], masked, [2, 2], 1)
+    with refuses("bins", "masked"):
+        fb.bin_means([0, 1], masked, 2)
+
+
+def test_more_rows_than_int64_ranks_are_refused():
+    with refuses("totals", r"2\*\*63"):
+        fb.fit_counts([0.5], [1], [2**63 - 1], 1)
+
+
+def test_an_unsound_out_is_named():
+    calibrator = fb.fit_uniform_mass([0.1, 0.2, 0.3], [0, 1, 0], 2)
+    frozen = np.empty(2)
+    frozen.flags.writeable = False
+    with refuses("out", "read-only"):
+        calibrator.predict([0.1, 0.2], out=frozen)
+    with refuses("out", "strided"):
+        calibrator.predict([0.1, 0.2], out=np.empty(4)[::2])
+
+
+def test_nothing_is_written_after_predict_has_raised():
+    """Blocks that still ran when one failed must have ended before the caller gets the array back."""
+    calibrator = fb.fit_uniform_mass(np.arange(100), np.arange(100) % 2, 4)
+    scores = np.zeros(LARGE, np.int64)
+    scores[0] = 2**60
+    out = np.empty(scores.size)
+    for _ in range(5):
+        with refuses("scores", r"2\*\*53"):
+            calibrator.predict(scores, out=out, threads=8)
+        out[:] = -1.0
+        time.sleep(0.002)
+        assert (out == -1.0).all()

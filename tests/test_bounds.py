@@ -217,8 +217,9 @@ def test_the_largest_n_with_ranks():
 
 def test_the_largest_counts():
     n = 2**62 - 1
-    assert bounds.conditional_epsilon(n, 1, 0.1) == pytest.approx(1.6449 / 2 / math.sqrt(n) * 1.0, rel=1e-2)
+    assert bounds.conditional_epsilon(n, 1, 0.1) == pytest.approx(1.6449 / 2 / math.sqrt(n), rel=1e-2)
     assert bounds.conditional_epsilon(n, 1, 0.1, method="paper_sharp") == bounds.hoeffding_epsilon(n, 0.1)
+    assert 0 < bounds.ece_upper(n, 7, 0.1) < 1e-8
     assert 0 < bounds.expected_ece(n, 7) < bounds.expected_ece(n, 7, method="paper") < 1e-9
 
 

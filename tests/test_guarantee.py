@@ -309,3 +309,45 @@ def test_one_point_per_bin_gives_an_honest_number():
 def test_an_unknown_method_lists_the_known_ones(binary):
     with refuses("method", "paper", "hoeffding", "exact", "guess"):
         binary.guarantee(ALPHA, method="guess")
+
+
+def test_a_fit_chosen_among_candidates_has_no_expected_error():
+    calibrator = fb.fit_uniform_mass(np.linspace(0, 1, 99), np.arange(99) % 2, 4)
+    assert calibrator.guarantee().expected_ece is not None
+    chosen = calibrator.guarantee(candidates=2)
+    assert chosen.expected_ece is None
+    assert "chosen" in chosen.reason
+
+
+@pytest.mark.statistical
+def test_the_best_of_many_seeds_breaks_the_bound_on_the_expected_error():
+    """The negative control: a number for a chosen fit would be false."""
+    rng = np.random.default_rng(5)
+    scores = np.full(39, 0.5)
+
+    def error(fit):  # E[Y | bin] is 1/2; a bin's mass is its share of the keys
+        return np.abs(fit.values - 0.5) @ np.diff(np.r_[0.0, fit.edge_keys / 2.0**64, 1.0])
+
+    errors, first = [], []
+    for _ in range(100):
+        labels = rng.integers(0, 2, 39)
+        tried = [error(fb.fit_uniform_mass(scores, labels, 8, rng=seed)) for seed in range(50)]
+        errors.append(max(tried))
+        first.append(tried[0])
+    bound = fb.fit_uniform_mass(scores, labels, 8).guarantee().expected_ece
+    margin = 5.5 / np.sqrt(len(errors))
+    assert np.mean(errors) - margin * np.std(errors) > bound
+    assert np.mean(first) - margin * np.std(first) <= bound, "one fit that was not chosen keeps it"
+
+
+def test_an_epsilon_of_one_or_more_is_not_printed_as_a_promise():
+    sentence = str(fb.fit_uniform_mass([0.1, 0.2, 0.3], [0, 1, 0], 2).guarantee(method="paper"))
+    assert "inf" not in sentence
+    assert "Nothing is promised" in sentence
+
+
+def test_guarantees_compare_by_value():
+    calibrator = fb.fit_uniform_mass(np.linspace(0, 1, 99), np.arange(99) % 2, 4)
+    assert calibrator.guarantee() == calibrator.guarantee()
+    assert hash(calibrator.guarantee()) == hash(calibrator.guarantee())
+    assert calibrator.guarantee(0.1) != calibrator.guarantee(0.2)

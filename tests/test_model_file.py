@@ -1,5 +1,6 @@
 """Model files: every bit comes back, anything unsound is refused, nothing is lost, nothing is executed."""
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -459,3 +460,50 @@ if __name__ == "__main__":  # writes the files of a new schema version; never to
     for kind in SCHEMA_1:
         if not model_path(1, kind).exists():
             FITS[kind]().save(model_path(1, kind))
+
+
+def test_saving_through_a_link_replaces_what_it_points_to(tmp_path):
+    real, link = tmp_path / "real.json", tmp_path / "link.json"
+    real.write_text("old")
+    link.symlink_to(real)
+    small().save(link)
+    assert link.is_symlink()
+    assert fb.load(real) == small()
+
+
+def test_what_is_not_a_regular_file_is_neither_replaced_nor_read(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, tmp_path):
+        with pytest.raises(OSError, match="path must be a file"):
+            small().save(path)
+        with pytest.raises(OSError, match="regular file"):
+            fb.load(path)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    with pytest.raises(OSError, match="regular file"):
+        fb.load("/dev/zero")
+
+
+def test_an_error_names_the_users_path_and_not_the_temporary_one(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere/model\.json") as caught:
+        small().save(tmp_path / "nowhere" / "model.json")
+    assert ".tmp" not in str(caught.value)
+
+
+def test_a_new_file_has_the_mode_of_the_umask_and_a_replaced_one_keeps_its_own(tmp_path):
+    path = tmp_path / "model.json"
+    before = os.umask(0o027)
+    try:
+        small().save(path)
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o640
+    path.chmod(0o604)
+    small().save(path)
+    assert path.stat().st_mode & 0o777 == 0o604
+
+
+def test_building_a_calibrator_leaves_the_given_arrays_writable():
+    data = {name: np.array(getattr(small(), name)) for name in ("edges", "values", "counts")}
+    dataclasses.replace(small(), **data)
+    assert all(array.flags.writeable for array in data.values())

@@ -193,3 +193,37 @@ def test_too_few_rows_in_all_parts_together_are_refused():
 def test_no_rows_at_all_are_refused():
     with pytest.raises(ValueError, match=r"empty|0 rows|no rows"):
         run_plan(fb.FitPlan(1), [([], [], 0), ([], [], 0)])
+
+
+def test_a_stale_partial_of_an_earlier_step_is_refused():
+    """The recount for fractions is a second histogram step; a late result of the first must not slip in."""
+    scores, labels = np.linspace(0, 1, 40), np.tile([0.0, 1.0], 20)
+    labels[-1] = 0.5
+    plan = fb.FitPlan(3)
+    first = plan.step()
+    early = fb.run_step(first, scores[:20], labels[:20])
+    plan.feed([early, fb.run_step(first, scores[20:], labels[20:], 20)])
+    assert plan.step().kind == first.kind
+    with pytest.raises(ValueError, match="another step"):
+        plan.feed([early, fb.run_step(plan.step(), scores[20:], labels[20:], 20)])
+
+
+def test_a_partial_of_another_plan_is_refused():
+    plan, other = fb.FitPlan(2), fb.FitPlan(2)
+    partial = fb.run_step(other.step(), [0.1, 0.2, 0.3], [0, 1, 0])
+    with pytest.raises(ValueError, match="another step or plan"):
+        plan.feed([partial])
+
+
+@pytest.mark.parametrize("junk", [None, 3, "histogram"])
+def test_what_is_not_a_step_or_a_partial_is_refused(junk):
+    with pytest.raises(TypeError, match="step must be"):
+        fb.run_step(junk, [0.1], [0])
+    with pytest.raises(TypeError, match="partials must be"):
+        fb.FitPlan(2).feed([junk])
+
+
+def test_n_samples_must_be_the_rows_fed():
+    plan = fb.FitPlan(2, n_samples=50)
+    with pytest.raises(ValueError, match=r"n_samples.*50.*3 rows"):
+        plan.feed([fb.run_step(plan.step(), [0.1, 0.2, 0.3], [0, 1, 0])])

@@ -72,3 +72,14 @@ def test_ties_come_in_uniformly_random_order():
     for seed in range(20_000):
         counts[orders[tuple(fb.tie_broken_argsort(np.zeros(4), rng=seed, threads=1).tolist())]] += 1
     assert stats.chisquare(counts).pvalue >= 1e-6
+
+
+@pytest.mark.parametrize("kind", sorted(zoo.columns(400, seed=3)))
+def test_the_scattering_path_on_few_rows(kind, monkeypatch):
+    """Scatter, sort and settle on rows that NumPy would sort, so that every branch is seen interpreted too."""
+    monkeypatch.setattr("fastbin.ordering.SMALL", 20)
+    monkeypatch.setattr("fastbin.ordering.LONGEST_RUN", 3)
+    scores = zoo.columns(400, seed=3)[kind]
+    for threads in (1, 2):
+        order = fb.tie_broken_argsort(scores, rng=9, threads=threads)
+        np.testing.assert_array_equal(order, ref.argsort_vectorised(scores, 9))

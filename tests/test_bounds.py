@@ -818,7 +818,8 @@ def test_max_bins_against_all_bins(kind, method):
 def test_max_bins_is_reached_and_not_exceeded(n, epsilon, alpha):
     most = bounds.max_bins(n, epsilon, alpha)
     if most:
-        assert bounds.conditional_epsilon(n, most, alpha) <= epsilon
+        # An epsilon within 4 ulp of a lattice point is read as that point; the bound is never below it.
+        assert bounds.conditional_epsilon(n, most, alpha) <= epsilon + 4 * math.ulp(epsilon)
     following = np.arange(most + 1, min(most + 6, (n + 1) // 2 + 1))
     assert (bounds.conditional_epsilon(n, following, alpha) > epsilon).all()
 

@@ -18,7 +18,7 @@ import pytest
 import children
 import fastbin as fb
 import reference as ref
-from fastbin import _cellmaps, _parallel, cli, ordering
+from fastbin import _cellmaps, _fixedpoint, _parallel, _steps, cli, ordering
 from fastbin._lookup import SMALL_BATCH
 from fastbin.passes import COLLECT_ROWS
 from sizes import NO_JIT
@@ -558,6 +558,48 @@ def test_labels_that_change_between_two_passes_are_noticed(kind):
     plan = plan_at(kind, scores, labels)
     with refuses("labels changed between two passes", error=RuntimeError):
         fb.run_step(plan.step(), scores, np.full(200, 0.5))
+
+
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("hint", [None, "the scores"])
+def test_sums_that_are_emptied_between_blocks_lose_nothing(soft, hint, monkeypatch):
+    """Half words and limbs are emptied long before they overflow: here after every few hundred rows."""
+    scores, labels = labelled(3_000, 60)
+    if soft:
+        labels = np.random.default_rng(2).random(3_000)
+    options = {"n_cells": 16, "gather_rows": 9, "hint": None if hint is None else scores}
+    want, _ = run_plan(fb.FitPlan(9, **options), split(scores, labels, [1_100]))
+    emptied = []
+    monkeypatch.setattr(_steps, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(_steps, "ROWS_PER_HALF_WORD", 200)
+    monkeypatch.setattr(_fixedpoint, "ROWS_BETWEEN_CARRIES", 200)
+    carry = _steps._carry
+    monkeypatch.setattr(_steps, "_carry", lambda totals: (emptied.append(1), carry(totals)))
+    got, passes = run_plan(fb.FitPlan(9, **options), split(scores, labels, [1_100]))
+    assert got == want
+    assert len(emptied) > 2 * passes + (10 if soft else 0)
+
+
+def test_a_plan_fed_with_something_else_says_so():
+    scores, labels = labelled(200)
+    plan = fb.FitPlan(4, n_samples=201)
+    with refuses("step", "str", error=TypeError):
+        fb.run_step("histogram", scores, labels)
+    with refuses("partials", "int", error=TypeError):
+        plan.feed([1])
+    with refuses("n_samples", r"\b201\b", r"\b200\b"):
+        plan.feed([fb.run_step(plan.step(), scores, labels)])
+
+
+@pytest.mark.parametrize(
+    "arguments", [["demo", "--seed", str(2**64)], ["plan", "--n", "9", "--alpha", "few"]]
+)
+def test_numbers_that_the_command_line_cannot_use_are_usage_errors(arguments, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(arguments)
+    assert stop.value.code == 2
+    out, err = capsys.readouterr()
+    assert out == "" and len(err.splitlines()) == 1 and arguments[-1] in err
 
 
 def test_equality_and_hash_are_those_of_the_content():

@@ -2,9 +2,11 @@
 
 import ctypes
 import json
+import os
 import shutil
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import numpy as np
@@ -181,6 +183,19 @@ def test_a_user_without_a_home_has_no_cache(monkeypatch):
     with pytest.raises(RuntimeError, match="home directory"):
         Path.home()
     assert _jit._usable_cache_folder() is None
+
+
+def test_machine_code_of_old_versions_is_forgotten_after_a_month(tmp_path, monkeypatch):
+    monkeypatch.setattr(_jit._config, "CACHE_DIR", str(tmp_path))
+    now, day = time.time(), 24 * 3600
+    for name, days in (("kernels-old", 31), ("kernels-recent", 29), ("something else", 400)):
+        folder = tmp_path / "fastbin" / name
+        folder.mkdir(parents=True)
+        (folder / "code.nbc").write_text("0")
+        os.utime(folder, (now - days * day, now - days * day))
+    used = Path(_jit._usable_cache_folder())
+    left = {folder.name for folder in (tmp_path / "fastbin").iterdir()}
+    assert left == {"kernels-recent", "something else", used.name}
 
 
 @pytest.mark.parametrize("folder", [None, "given"])

@@ -104,12 +104,13 @@ def _atoms(keys: Keys, lowest: Keys) -> Keys | None:
 def cells_from_keys(keys: Keys, n_cells: int) -> Cells:
     """At most ``n_cells`` cells, dense where the ascending sample of order keys is."""
     base, top = int(keys[0]), int(keys[-1])
+    offsets = keys - np.uint64(base)
     shift = max(0, (top - base).bit_length() - PREFIX_BITS)
-    prefixes, mass = _occupied_prefixes(keys, base, shift)
     most = min(MOST_PREFIXES, n_cells // 4)
-    while prefixes.size > most and shift < min((top - base).bit_length(), CONSTANT_SHIFT):
+    while _n_prefixes(offsets, shift) > most and shift < min((top - base).bit_length(), CONSTANT_SHIFT):
         shift += 1
-        prefixes, mass = _occupied_prefixes(keys, base, shift)
+    occupied, counted = np.unique(offsets >> np.uint64(shift), return_counts=True)
+    prefixes, mass = occupied.astype(np.int64), counted.astype(np.int64)
 
     # Each occupied prefix gets 2**bits cells by its share of the sample; each gap between them gets one.
     budget = max(n_cells - 2 * prefixes.size - 1, 1)
@@ -126,9 +127,10 @@ def cells_from_keys(keys: Keys, n_cells: int) -> Cells:
     return Cells(cell_map, lowest[: int(cell_of(np.uint64(top), cell_map)) + 1])
 
 
-def _occupied_prefixes(keys: Keys, base: int, shift: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    prefixes, mass = np.unique((keys - np.uint64(base)) >> np.uint64(shift), return_counts=True)
-    return prefixes.astype(np.int64), mass.astype(np.int64)
+def _n_prefixes(offsets: Keys, shift: int) -> int:
+    """How many distinct prefixes ascending offsets have."""
+    prefixes = offsets >> np.uint64(shift)
+    return 1 + int(np.count_nonzero(prefixes[1:] != prefixes[:-1]))
 
 
 def _table(

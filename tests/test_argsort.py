@@ -76,7 +76,7 @@ def test_ties_come_in_uniformly_random_order():
 
 @pytest.mark.parametrize("kind", sorted(zoo.columns(400, seed=3)))
 def test_the_scattering_path_on_few_rows(kind, monkeypatch):
-    """Scatter, sort and settle on rows that NumPy would sort, so that every branch is seen interpreted too."""
+    """Scatter, sort and settle on rows that NumPy would sort, so that interpreted runs see it all too."""
     monkeypatch.setattr("fastbin.ordering.SMALL", 20)
     monkeypatch.setattr("fastbin.ordering.LONGEST_RUN", 3)
     scores = zoo.columns(400, seed=3)[kind]

@@ -8,6 +8,7 @@ digest of every kernel source.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -50,7 +51,7 @@ def _sources_digest() -> str:
 
 
 def _forget_old_kernels(parent: Path) -> None:
-    """Remove machine code of other versions that has not been written to for a month."""
+    """Remove machine code of other versions that has not been used for a month."""
     for folder in parent.glob("kernels-*"):
         if time.time() - folder.stat().st_mtime > MONTH:
             shutil.rmtree(folder, ignore_errors=True)
@@ -60,8 +61,10 @@ def _usable_cache_folder() -> str | None:
     """The cache folder if a file can really be written there, else None: compile without a cache."""
     try:
         folder = _user_cache_folder() / "fastbin" / f"kernels-{_sources_digest()}"
-        if not folder.exists():
-            folder.mkdir(parents=True)
+        is_new = not folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)  # another process may have made it since
+        os.utime(folder)  # in use today
+        if is_new:
             _forget_old_kernels(folder.parent)
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(b"0")
@@ -74,8 +77,32 @@ CACHE_FOLDER = _usable_cache_folder()
 JIT_IS_ON = not _config.DISABLE_JIT
 
 
+class _ForgivingCache:
+    """Numba's cache of one function, in which damage is a miss and a full disk is no error."""
+
+    def __init__(self, cache: Any) -> None:
+        self._cache = cache
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cache, name)
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        try:
+            return self._cache.load_overload(signature, target_context)
+        except Exception:  # noqa: BLE001 - a damaged pickle may raise anything
+            with contextlib.suppress(OSError):
+                self._cache.flush()  # an empty index: the next save starts afresh
+            return None
+
+    def save_overload(self, signature: Any, data: Any) -> None:
+        with contextlib.suppress(Exception):  # the compiled code is in memory; keeping it is a courtesy
+            self._cache.save_overload(signature, data)
+
+
 def _compiled(function: Function, *, cache: bool) -> Function:
     dispatcher: Any = numba.njit(nogil=True, error_model="numpy", cache=cache)(function)
+    if cache and JIT_IS_ON:
+        dispatcher._cache = _ForgivingCache(dispatcher._cache)  # noqa: SLF001 - numba offers no other way
     result: Function = dispatcher
     return result
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastbin import _streams
+from fastbin._lazy import lazy
 from fastbin._parallel import parallel_map, row_ranges
 from fastbin._validate import score_block
 
@@ -95,22 +95,22 @@ class CutTable:
         out[:] = table[bins]  # numpy.take would first convert what is in a float32 out, garbage included
         return at_cut, n_nan
 
-    @cached_property
+    @lazy
     def _cut_below(self) -> NDArray[np.float64]:
         """The cut at the lower end of each bin; NaN below the first, so that nothing equals it."""
         return np.concatenate([[np.nan], self.edges])
 
-    @cached_property
+    @lazy
     def _distinct(self) -> NDArray[np.float64]:
         """The cuts without repetition: cuts on one atom cannot be told apart by the score."""
         return np.unique(self.edges)
 
-    @cached_property
+    @lazy
     def _bins_reached(self) -> NDArray[np.int64]:
         """The bin above the first j distinct cuts, j = 0, 1, ...: past all cuts at an equal score."""
         return np.append(0, np.searchsorted(self.edges, self._distinct, side="right"))
 
-    @cached_property
+    @lazy
     def _compiled(self) -> tuple[Any, Callable[..., tuple[int, int]]]:
         """The look-up's tables, and the kernel that reads them."""
         from fastbin._kernels.lookup import look_up_cells, look_up_grid  # noqa: PLC0415 - loads the compiler

@@ -249,7 +249,7 @@ def save_dict(data: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Write JSON to a temporary file beside the target and move it into place; links are followed."""
     target = Path(path).resolve()
     if target.exists() and not target.is_file():
-        raise _path_error(IsADirectoryError(errno.EISDIR, "not a regular file"), path)
+        raise _path_error(_not_a_file(target), path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
         with temporary.open("x", encoding="utf-8") as file:  # the mode of a new file, by the user's umask
@@ -266,6 +266,10 @@ def save_dict(data: dict[str, Any], path: str | os.PathLike[str]) -> None:
             raise _path_error(error, path) from None
         raise
     _sync_folder(target.parent)
+
+
+def _not_a_file(path: Path) -> OSError:
+    return OSError(errno.EISDIR if path.is_dir() else errno.EINVAL, "not a regular file")
 
 
 def _path_error(error: OSError, path: str | os.PathLike[str]) -> OSError:
@@ -316,7 +320,7 @@ def load(path: str | os.PathLike[str]) -> Calibrator:
     """
     path = Path(path)
     if path.exists() and not path.is_file():
-        raise OSError(errno.EISDIR, f"{path} is not a regular file; pass a file written by save()")
+        raise OSError(_not_a_file(path).errno, f"{path} is not a regular file; pass one written by save()")
     with path.open("rb") as file:
         content = file.read(LARGEST_FILE + 1)
     if len(content) > LARGEST_FILE:

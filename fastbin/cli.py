@@ -6,6 +6,7 @@ Exit codes: 0 done, 2 wrong usage, 3 bad data or model file, 4 file or package n
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -13,7 +14,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import fastbin as fb
 
@@ -28,25 +29,41 @@ class _OneLineParser(argparse.ArgumentParser):
         """Leave with the message and where to look for help."""
         self.exit(USAGE_ERROR, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Write; argparse itself would swallow an error, and a lost help text would be a success."""
+        (file or sys.stderr).write(message)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; errors are one line on stderr."""
-    arguments = _parser().parse_args(argv)
-    run: Callable[[argparse.Namespace], int] = arguments.run
+    code_for_bad_values = USAGE_ERROR
     try:
-        code = run(arguments)
-        sys.stdout.flush()
+        try:
+            arguments = _parser().parse_args(argv)
+            code_for_bad_values = arguments.code_for_bad_values
+            run: Callable[[argparse.Namespace], int] = arguments.run
+            code = run(arguments)
+        except SystemExit as stop:  # argparse has printed help, a version or an error
+            code = int(stop.code or 0)
+        sys.stdout.flush()  # a full disk shows here, and not after the exit code is decided
     except KeyboardInterrupt:
         print("fastbin: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe, such as head, has left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
     except (OSError, ImportError) as error:
+        _drop_output()
         return _fail(error, NOT_AVAILABLE)
     except (ValueError, TypeError) as error:
-        return _fail(error, arguments.code_for_bad_values)
+        return _fail(error, code_for_bad_values)
     return code
+
+
+def _drop_output() -> None:
+    """What is still buffered for standard output goes nowhere, instead of raising again at exit."""
+    with contextlib.suppress(OSError, ValueError):  # there may be no descriptor behind it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(error: Exception, code: int) -> int:

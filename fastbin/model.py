@@ -6,13 +6,13 @@ import inspect
 import os
 import warnings
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastbin import _streams, _validate
+from fastbin._lazy import lazy
 from fastbin._lookup import CutTable
 from fastbin._rowids import ids_from
 from fastbin.guarantees import Guarantee, Method, certificate, intervals, uniform_mass_guarantee
@@ -427,15 +427,15 @@ class Calibrator:
             object.__setattr__(self, name, value)
         self.__post_init__()
 
-    @cached_property
+    @lazy
     def _cut_table(self) -> CutTable:
         return CutTable(self.edges, self.edge_keys)
 
-    @cached_property
+    @lazy
     def _bin_numbers(self) -> NDArray[np.int64]:
         return np.arange(self.n_bins)
 
-    @cached_property
+    @lazy
     def _own_stream(self) -> int:
         return _streams.stream(_streams.PREDICT, self.seed)
 

@@ -18,7 +18,7 @@ import pytest
 import children
 import fastbin as fb
 import reference as ref
-from fastbin import _cellmaps, _fixedpoint, _parallel, _steps, cli, ordering
+from fastbin import _cellmaps, _cuts, _fixedpoint, _parallel, _steps, cli, ordering
 from fastbin._lookup import SMALL_BATCH
 from fastbin.passes import COLLECT_ROWS
 from sizes import NO_JIT
@@ -516,7 +516,7 @@ def test_argsort_where_the_cells_are_no_help(kind, threads):
     """Rows that share a cell without the sample knowing: a crowd in one cell is sorted again by itself; in
     a cell that spans 600 decades, copies and near neighbours look alike until their full keys are read.
     """
-    n = 3 * ordering.SMALL
+    n = ordering.SMALL * 2
     rng = np.random.default_rng(0)
     scores = rng.uniform(0.5, 0.6, n)
     if kind == "crowd":
@@ -580,6 +580,27 @@ def test_sums_that_are_emptied_between_blocks_lose_nothing(soft, hint, monkeypat
     assert len(emptied) > 2 * passes + (10 if soft else 0)
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_a_tie_group_split_on_the_fly_is_the_group_sorted(threads, monkeypatch):
+    """A large group's keys are generated twice and never stored; a small one's are simply sorted."""
+    scores, labels = labelled(3_000, 2)
+    assert _cuts.SMALL_GROUP > 3_000
+    want = fb.fit_uniform_mass(scores, labels, 40, threads=threads)
+    monkeypatch.setattr(_cuts, "SMALL_GROUP", 100)
+    monkeypatch.setattr(_cuts, "ROWS_PER_TASK", 128)
+    assert fb.fit_uniform_mass(scores, labels, 40, threads=threads) == want
+
+
+def test_many_text_ids_are_hashed_as_few_are():
+    calibrator = fb.fit_uniform_mass(np.zeros(99), np.arange(99) % 2, 20)
+    n = SMALL_BATCH + 500
+    ids = np.array([f"row \N{SNOWMAN} {i * i}"[: 5 + i % 20] for i in range(n)])
+    pieces = [calibrator.predict(np.zeros(100), row_ids=ids[i : i + 100]) for i in range(0, n - 100, 100)]
+    whole = calibrator.predict(np.zeros(n), row_ids=ids, threads=1)
+    assert np.unique(whole).size > 15
+    np.testing.assert_array_equal(whole[: 100 * len(pieces)], np.concatenate(pieces))
+
+
 def test_a_plan_fed_with_something_else_says_so():
     scores, labels = labelled(200)
     plan = fb.FitPlan(4, n_samples=201)
@@ -595,9 +616,7 @@ def test_a_plan_fed_with_something_else_says_so():
     "arguments", [["demo", "--seed", str(2**64)], ["plan", "--n", "9", "--alpha", "few"]]
 )
 def test_numbers_that_the_command_line_cannot_use_are_usage_errors(arguments, capsys):
-    with pytest.raises(SystemExit) as stop:
-        cli.main(arguments)
-    assert stop.value.code == 2
+    assert cli.main(arguments) == 2
     out, err = capsys.readouterr()
     assert out == "" and len(err.splitlines()) == 1 and arguments[-1] in err
 
@@ -647,3 +666,55 @@ def test_the_command_line_breaks_long_sentences_on_a_terminal_only(tmp_path, mon
     shown = capsys.readouterr().out
     assert max(map(len, piped.splitlines())) > 180 > 90 >= max(map(len, shown.splitlines()))
     assert shown.split() == piped.split()
+
+
+def test_a_fork_while_another_thread_builds_its_look_up_tables(tmp_path):
+    """Python 3.11's cached_property takes a lock for all instances: the child would wait for ever."""
+    path = tmp_path / "script.py"
+    path.write_text(
+        WORK
+        + """
+from fastbin._lookup import CutTable
+
+before = answers()
+slow_one, inside, go_on = fb.Calibrator.from_dict(before[0].to_dict()), threading.Event(), threading.Event()
+real = CutTable._grid
+
+def slow(self):
+    inside.set()
+    go_on.wait()
+    return real(self)
+
+CutTable._grid = slow
+worker = threading.Thread(target=slow_one.predict, args=(scores,))
+worker.start()
+inside.wait()
+CutTable._grid = real
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    os._exit(0 if same(answers(), before) else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+go_on.set()
+worker.join()
+"""
+    )
+    assert children.run(path) == "0"
+
+
+@pytest.mark.parametrize("argument", ["--version", "--help"])
+def test_output_that_is_lost_is_an_error(argument):
+    """Not only of commands: what argparse prints itself is flushed too."""
+    with open("/dev/full", "wb", buffering=0) as full:  # noqa: PTH123 - the descriptor itself is needed
+        with pytest.raises(OSError, match="No space"):
+            full.write(b"0")
+        done = subprocess.run(
+            [sys.executable, "-m", "fastbin", argument],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 4
+    assert len(done.stderr.splitlines()) == 1

@@ -327,3 +327,44 @@ def test_an_old_cache_full_of_garbage_does_no_harm(script, tmp_path):
     assert json.loads(children.run(job, **places)) == known_keys()
     assert all(path.read_bytes() == garbage for path in files)
     assert current.is_dir()
+
+
+@pytest.mark.engines
+def test_a_disk_too_full_for_the_cache_does_not_stop_the_work(script, tmp_path):
+    limited = script("""
+        import resource, tempfile
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        try:
+            with tempfile.TemporaryFile() as file:
+                file.write(b"0" * 8192)
+                file.flush()
+        except OSError:
+            pass
+        else:
+            raise SystemExit("a plain write succeeds")
+    """)
+    limited.write_text(limited.read_text() + KEYS)
+    places = {"NUMBA_CACHE_DIR": tmp_path / "cache", **COMPILED}
+    assert json.loads(children.run(limited, **places)) == known_keys()
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize("kind", [".nbi", ".nbc"])
+@pytest.mark.parametrize("content", [b"", b"garbage", b"\x80\x04\x95"])
+def test_damaged_files_of_this_version_are_compiled_anew(kind, content, script, tmp_path):
+    job, places = script(KEYS), {"NUMBA_CACHE_DIR": tmp_path / "cache", **COMPILED}
+    children.run(job, **places)
+    damaged = list((tmp_path / "cache").rglob(f"*{kind}"))
+    assert damaged
+    for path in damaged:
+        path.write_bytes(content)
+    assert json.loads(children.run(job, **places)) == known_keys()
+
+
+def test_two_processes_may_make_the_cache_folder_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(_jit._config, "CACHE_DIR", str(tmp_path))
+    folder = _jit._usable_cache_folder()
+    real = Path.exists
+    # The other process makes it between our look and our mkdir.
+    monkeypatch.setattr(Path, "exists", lambda self, **o: str(self) != folder and real(self, **o))
+    assert _jit._usable_cache_folder() == folder

@@ -201,7 +201,8 @@ def _select(pieces: Pieces, pool: Pool, ranks: Ints) -> tuple[Keys, Ints, Ints]:
         )
     rank_piece = pieces.piece_of_rank()
     bases = pieces.below[rank_piece]
-    places = ranks - bases[:, 0] + (np.cumsum(inside) - inside)[rank_piece] - 1
+    # A rank in the data becomes a place among the gathered rows: the pieces laid side by side.
+    places = ranks - (bases[:, 0] - (np.cumsum(inside) - inside)[rank_piece]) - 1
     if pool.copies is None:
         keys = np.sort(pool.keys)[places]
     else:

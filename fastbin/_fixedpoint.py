@@ -43,8 +43,10 @@ def soft_from_binary(label_words: NDArray[np.int64]) -> NDArray[np.int64]:
     return label_words << HIGH_BITS
 
 
-def total(label_words: NDArray[np.int64]) -> tuple[Any, Any]:
+def total(label_words: NDArray[np.int64], *, soft: bool) -> tuple[Any, Any]:
     """The limbs of the sum of fewer than 2**25 words."""
+    if not soft:
+        return label_words.sum() >> LOW_BITS, 0
     return carry((label_words >> LOW_BITS).sum(), (label_words & LOW_MASK).sum())
 
 

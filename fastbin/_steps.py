@@ -305,8 +305,11 @@ def merge(step: Step, partials: Iterable[Partial]) -> Partial:
         if partial.pool is not NO_ROWS:
             pools.append(partial)
         if partial.totals is not None:
-            totals = partial.totals.copy() if totals is None else totals + partial.totals
-            _carry(totals)
+            if totals is None:
+                totals = partial.totals
+            else:
+                totals = totals + partial.totals
+                _carry(totals)
         if partial.key_span is not None:
             key_span = _wider(key_span, partial.key_span)
     # Where some part has fractions, the 0/1 labels of the others are brought to the same units.

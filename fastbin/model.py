@@ -108,10 +108,12 @@ class Calibrator:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ARRAY_FIELDS:  # read-only views: the caller's own arrays stay as they are
-            view = getattr(self, name).view()
-            view.flags.writeable = False
-            object.__setattr__(self, name, view)
+        for name in ARRAY_FIELDS:
+            array = getattr(self, name)
+            if array.flags.writeable:  # a read-only view: the caller's own array stays as it is
+                array = array.view()
+                array.flags.writeable = False
+                object.__setattr__(self, name, array)
 
     @property
     def soft_labels(self) -> bool:

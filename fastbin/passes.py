@@ -217,7 +217,7 @@ class FitPlan:
     def _take_collected(self, merged: Partial) -> None:
         pool = merged.pool
         self._soft = merged.soft
-        self._total = np.array([pool.keys.size, *_fixedpoint.total(pool.labels)], np.int64)
+        self._total = np.array([pool.keys.size, *_fixedpoint.total(pool.labels, soft=merged.soft)], np.int64)
         self._pieces = Pieces.of_everything(self._total, self.n_bins - 1)
         self._finish(pool)
 

@@ -73,6 +73,15 @@ class Pieces:
         """Rows of each piece that are not at its atom."""
         return np.subtract(self.inside[:, 0], self.at_atom[:, 0])
 
+    def check_gathered(self, pool: Pool) -> None:
+        """All rows of the pieces are there."""
+        wanted = self.inside[:, 0].sum()
+        if self.low.size and pool.n_rows() != wanted:
+            raise RuntimeError(
+                f"the data changed during the fit: {wanted} rows were to be gathered, {pool.n_rows()} were "
+                "found. Fit from data that stays as it is."
+            )
+
     def piece_of_rank(self) -> Ints:
         """The piece of each rank that lies in one of these pieces, ascending."""
         return np.repeat(np.arange(self.low.size), self.rank_end - self.rank_begin)
@@ -157,7 +166,7 @@ class Cuts:
 
 
 def find_cuts(
-    pieces: Pieces,
+    pieces: Pieces | None,
     pool: Pool,
     ranks: Ints,
     total: Ints,
@@ -168,10 +177,10 @@ def find_cuts(
 ) -> Cuts:
     """The rows at the given ranks in the order of (score, canonical key).
 
-    ``pool`` holds the rows of the pieces but those at their atoms; ``total`` is rows and label limbs of the
-    whole data.
+    ``pool`` holds the rows of the pieces but those at their atoms, or all rows if there are no pieces;
+    ``total`` is rows and label limbs of the whole data.
     """
-    if pieces.at_atom.any():
+    if pieces is not None and pieces.at_atom.any():
         pool = Pool.joined([pool, pieces.atom_rows()])
     if soft:
         pool = pool.folded()
@@ -191,18 +200,18 @@ def _carried(sums: Ints) -> Ints:
     return sums
 
 
-def _select(pieces: Pieces, pool: Pool, ranks: Ints) -> tuple[Keys, Ints, Ints]:
+def _select(pieces: Pieces | None, pool: Pool, ranks: Ints) -> tuple[Keys, Ints, Ints]:
     """For each rank: the key of its row, and rows and label limbs below and at that key."""
-    inside = pieces.inside[:, 0]
-    if inside.size and pool.n_rows() != inside.sum():
-        raise RuntimeError(
-            f"the data changed during the fit: {inside.sum()} rows were to be gathered, {pool.n_rows()} were "
-            "found. Fit from data that stays as it is."
-        )
-    rank_piece = pieces.piece_of_rank()
-    bases = pieces.below[rank_piece]
-    # A rank in the data becomes a place among the gathered rows: the pieces laid side by side.
-    places = ranks - (bases[:, 0] - (np.cumsum(inside) - inside)[rank_piece]) - 1
+    if pieces is None:
+        floors, bases = np.zeros(ranks.size, np.uint64), np.zeros((ranks.size, 3), np.int64)
+        places = ranks - 1
+    else:
+        pieces.check_gathered(pool)
+        rank_piece = pieces.piece_of_rank()
+        floors, bases = pieces.low[rank_piece], pieces.below[rank_piece]
+        # A rank in the data becomes a place among the gathered rows: the pieces laid side by side.
+        inside = pieces.inside[:, 0]
+        places = ranks - (bases[:, 0] - (np.cumsum(inside) - inside)[rank_piece]) - 1
     if pool.copies is None:
         keys = np.sort(pool.keys)[places]
     else:
@@ -210,7 +219,7 @@ def _select(pieces: Pieces, pool: Pool, ranks: Ints) -> tuple[Keys, Ints, Ints]:
         keys = pool.keys[order][np.searchsorted(np.cumsum(pool.copies[order]), places, side="right")]
     below, equal = np.zeros((2, ranks.size, 3), np.int64)
     copies = NO_COPIES if pool.copies is None else pool.copies
-    count_around_cuts(pool.keys, pool.labels, copies, keys, pieces.low[rank_piece], bases, below, equal)
+    count_around_cuts(pool.keys, pool.labels, copies, keys, floors, bases, below, equal)
     return keys, below, equal
 
 

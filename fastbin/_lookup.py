@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from fastbin._kernels.lookup import CellGrid, Grid
 
 SMALL_BATCH = 2048  # below this, NumPy is as fast as the kernel and needs no compiler
-BLOCK_ROWS = 1 << 16  # one task; its list of tied rows is half a megabyte
+PART_ROWS = 1 << 20  # one task: handing a block to another thread takes as long as looking it up
+BLOCK_ROWS = 1 << 15  # one kernel call; its list of tied rows is a quarter of a megabyte
 FEWEST_CELLS = 1 << 8
 MOST_GRID_CELLS = 1 << 14  # beyond, its table leaves the L1 cache, and the cell map is as good
 MOST_CELLS = 1 << 17
 CELLS_PER_CUT = 4
+
+NO_ROWS: NDArray[np.int64] = np.empty(0, np.int64)
 
 # Row ids of the rows at these positions, as 64-bit words.
 IdsOf = Callable[[NDArray[np.int64]], NDArray[np.uint64]]
@@ -59,20 +62,25 @@ class CutTable:
         grid, look_up = self._compiled
         reached = table[self._bins_reached]  # by place among the distinct cuts, not by bin
 
-        def one_block(rows: tuple[int, int]) -> tuple[NDArray[np.int64], int]:
-            block, target = score_block(scores[rows[0] : rows[1]]), out[rows[0] : rows[1]]
-            listed = np.empty(block.size, np.int64)
-            n_ties, n_nan = look_up(block, grid, reached, target, listed)
-            listed = listed[:n_ties]
-            if n_ties:
-                ids = ids_of(listed + rows[0])
-                resolve_ties(block, listed, ids, np.uint64(state), self.edges, self.keys, table, target)
-            return listed + rows[0], n_nan
+        def one_part(part: tuple[int, int]) -> tuple[NDArray[np.int64], int]:
+            tied, n_nan = NO_ROWS, 0
+            rows = np.empty(min(BLOCK_ROWS, part[1] - part[0]), np.int64)  # one list for all blocks
+            for start in range(*part, BLOCK_ROWS):
+                stop = min(start + BLOCK_ROWS, part[1])
+                block, target = score_block(scores[start:stop]), out[start:stop]
+                n_ties, block_nan = look_up(block, grid, reached, target, rows)
+                n_nan += block_nan
+                if n_ties:
+                    listed = rows[:n_ties]
+                    ids = ids_of(listed + start)
+                    resolve_ties(block, listed, ids, np.uint64(state), self.edges, self.keys, table, target)
+                    tied = tied if tied.size else listed + start
+            return tied, n_nan
 
-        some_ties, n_nan = np.empty(0, np.int64), 0
-        for ties, block_nan in parallel_map(one_block, row_ranges(scores.size, threads, BLOCK_ROWS), threads):
-            some_ties = some_ties if some_ties.size else ties
-            n_nan += block_nan
+        some_ties, n_nan = NO_ROWS, 0
+        for tied, part_nan in parallel_map(one_part, row_ranges(scores.size, threads, PART_ROWS), threads):
+            some_ties = some_ties if some_ties.size else tied
+            n_nan += part_nan
         return some_ties, n_nan
 
     def _look_up_small(

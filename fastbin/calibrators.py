@@ -7,15 +7,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastbin import _fixedpoint, _streams, _validate
 from fastbin._cellmaps import keys_of, sample_of
-from fastbin._cuts import Pieces, find_cuts
+from fastbin._cuts import find_cuts
 from fastbin._parallel import parallel_map, row_ranges
 from fastbin._pools import Pool
 from fastbin._steps import Partial, run_step
 from fastbin._values import calibrator_from_cuts
 from fastbin.bounds import boundary_ranks
 from fastbin.model import BoundaryPoints, Calibrator, Rng
-from fastbin.passes import COLLECT_ROWS, FitPlan
+from fastbin.passes import COLLECT_ROWS, GATHER_ROWS, FitPlan
 
+ROWS_PER_GATHERED = 128  # in memory, gathering this share of the rows is cheaper than another pass
 PART_ROWS = 1 << 22  # a part's result is about a megabyte; Ctrl-C waits for one part
 
 
@@ -74,8 +75,9 @@ def fit_uniform_mass(
     0.026
     """
     score_column, label_column = _validate.scores_and_labels(scores, labels)
-    n_threads = _validate.thread_number(threads)
     n = score_column.size
+    # Handing a small job to another thread takes longer than the job.
+    n_threads = _validate.thread_number(1 if threads is None and n <= COLLECT_ROWS else threads)
     plan = FitPlan(
         n_bins,
         boundary_points=boundary_points,
@@ -83,10 +85,11 @@ def fit_uniform_mass(
         rng=rng,
         n_samples=n,
         hint=sample_of(score_column) if n > COLLECT_ROWS else None,
+        gather_rows=max(GATHER_ROWS, n // ROWS_PER_GATHERED),
         threads=n_threads,
     )
     if n <= COLLECT_ROWS:
-        n_threads = 1  # handing a small job to another thread takes longer than the job
+        n_threads = 1
     parts = row_ranges(n, n_threads, PART_ROWS)
     while (step := plan.step()) is not None:
 
@@ -159,7 +162,7 @@ def fit_counts(
     total = np.array([n, int(ones.sum()), 0])
     ranks = boundary_ranks(n, number)
     cuts = find_cuts(
-        Pieces.of_everything(total, number - 1),
+        None,
         pool,
         ranks[1:-1],
         total,

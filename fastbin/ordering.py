@@ -96,7 +96,7 @@ def _sorted_rows(keys: Keys, ids: Rows, state: int, threads: int) -> Rows:
     extremes = [keys.min(), keys.max()]
     if extremes[0] == extremes[1]:  # an atom: only the hashes differ, and they are distinct
         keys = _hashes(n, ids, state, threads)
-        extremes = [keys.min(), keys.max()]
+        extremes = [np.uint64(0), LARGEST_KEY]
     # The extremes are in the sample, so that they fall into different cells: recursion always gets ahead.
     n_cells = min(max(n // ROWS_PER_CELL, FEWEST_CELLS), MOST_CELLS)
     cells = cells_from_keys(np.sort(np.append(sample_of(keys), extremes)), n_cells)

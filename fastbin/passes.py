@@ -32,6 +32,7 @@ FEWEST_CELLS = 1 << 12
 DEFAULT_CELLS = 1 << 16
 MOST_CELLS = 1 << 22
 CELLS_PER_BIN = 64
+GATHER_ROWS = 1 << 18
 ROWS_PER_CELL = 4  # finer cells than this cost more to go through than they save
 
 
@@ -83,7 +84,7 @@ class FitPlan:
         n_samples: int | None = None,
         hint: ArrayLike | None = None,
         n_cells: int | None = None,
-        gather_rows: int = 1 << 18,
+        gather_rows: int = GATHER_ROWS,
         threads: int = 1,
     ) -> None:
         self.n_bins = _validate.bin_number(n_bins)
@@ -173,7 +174,7 @@ class FitPlan:
         elif step.kind == "refine":
             self._take_refinement(step, merged)
         else:
-            self._finish(merged.pool)
+            self._finish(self._pieces, merged.pool)
 
     def finish(self) -> Calibrator:
         """The fitted calibrator, after the last step was fed.
@@ -218,8 +219,7 @@ class FitPlan:
         pool = merged.pool
         self._soft = merged.soft
         self._total = np.array([pool.keys.size, *_fixedpoint.total(pool.labels, soft=merged.soft)], np.int64)
-        self._pieces = Pieces.of_everything(self._total, self.n_bins - 1)
-        self._finish(pool)
+        self._finish(None, pool)
 
     def _take_histogram(self, step: Step, merged: Partial) -> None:
         assert merged.totals is not None and self._cells is not None
@@ -263,7 +263,7 @@ class FitPlan:
         elif is_open.any():
             self._step = self._ranged_step("gather", *pieces.take(is_open).gaps())
         else:
-            self._finish(NO_ROWS)
+            self._finish(pieces, NO_ROWS)
 
     def _refine_step(self, heavy: Pieces) -> Step:
         bits = (self._most_cells // heavy.low.size).bit_length() - 1
@@ -285,9 +285,9 @@ class FitPlan:
         ranges = Ranges(first, low, high)
         return Step(kind, self._next_token(), soft=self._soft, cell_map=self._cells.cell_map, ranges=ranges)
 
-    def _finish(self, pool: Pool) -> None:
+    def _finish(self, pieces: Pieces | None, pool: Pool) -> None:
         cuts = find_cuts(
-            self._pieces,
+            pieces,
             pool,
             self._ranks[1:-1],
             self._total,

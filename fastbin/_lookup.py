@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fastbin._kernels.lookup import CellGrid, Grid
 
 SMALL_BATCH = 2048  # below this, NumPy is as fast as the kernel and needs no compiler
-PART_ROWS = 1 << 20  # one task: handing a block to another thread takes as long as looking it up
+PART_ROWS = 1 << 19  # one task: handing a block to another thread takes as long as looking it up
 BLOCK_ROWS = 1 << 15  # one kernel call; its list of tied rows is a quarter of a megabyte
 FEWEST_CELLS = 1 << 8
 MOST_GRID_CELLS = 1 << 14  # beyond, its table leaves the L1 cache, and the cell map is as good

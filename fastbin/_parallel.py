@@ -7,10 +7,10 @@ depends on the number of threads, because partial results are merged as integers
 from __future__ import annotations
 
 import os
-from collections import deque
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TypeVar
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -45,26 +45,84 @@ def available_threads() -> int:
 
 
 def parallel_map(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
-    """Results in the order of the items, with at most ``threads`` of them in work.
+    """Results in the order of the items, worked on by the caller's thread and ``threads - 1`` helpers.
 
-    An exception, Ctrl-C included, drops what has not started and waits for what runs: at most one chunk.
+    The caller works too, and whoever is free takes the next item: a helper that wakes up late (a sleeping
+    core of a virtual machine can take 10 ms) costs nothing but its help. An exception, Ctrl-C included, stops
+    the taking of items and waits for what runs: nobody writes into the caller's arrays afterwards.
     """
     if threads == 1:
         yield from map(function, items)
         return
-    pool = _shared_pool()
-    waiting: deque[Future[Result]] = deque()
+    job = _Job(function, items, most_waiting=2 * threads)
+    helpers = [_shared_pool().submit(job.help) for _ in range(threads - 1)]
     try:
-        for item in items:
-            if len(waiting) == threads:
-                yield waiting.popleft().result()
-            waiting.append(pool.submit(function, item))
-        while waiting:
-            yield waiting.popleft().result()
+        while job.work_on_one():
+            yield from job.ready()
+        wait(helpers)
+        yield from job.ready()
+        if job.error is not None:
+            raise job.error
     finally:
-        for future in waiting:
-            future.cancel()
-        wait(waiting)  # nobody writes into the caller's arrays once the caller has control again
+        job.stop()
+        for helper in helpers:
+            helper.cancel()  # one that has not even started
+        wait(helpers)
+
+
+class _Job(Generic[Item, Result]):
+    """Items to be worked on by several threads, and the results that wait for their turn."""
+
+    def __init__(self, function: Callable[[Item], Result], items: Iterable[Item], most_waiting: int) -> None:
+        self.error: BaseException | None = None
+        self._function = function
+        self._items = enumerate(items)
+        self._results: dict[int, Result] = {}
+        self._next = 0
+        self._most_waiting = most_waiting
+        self._stopped = False
+        self._changed = threading.Condition()
+
+    def work_on_one(self) -> bool:
+        """Take the next item and work on it; False where there is none."""
+        with self._changed:
+            task = None if self._stopped else next(self._items, None)
+        if task is None:
+            self.stop()  # a helper may be waiting for room for a result that it will never have
+            return False
+        result = self._function(task[1])
+        with self._changed:
+            self._results[task[0]] = result
+        return True
+
+    def help(self) -> None:
+        """Work until there is nothing left, but not so far ahead that results pile up."""
+        try:
+            while self._may_go_on() and self.work_on_one():
+                pass
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            self.error = error
+            self.stop()
+
+    def _may_go_on(self) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped or len(self._results) < self._most_waiting)
+            return not self._stopped
+
+    def ready(self) -> Iterator[Result]:
+        """The results whose turn has come."""
+        while self._next in self._results:
+            with self._changed:
+                result = self._results.pop(self._next)
+                self._next += 1
+                self._changed.notify_all()
+            yield result
+
+    def stop(self) -> None:
+        """Let nobody take another item."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
 
 
 def row_ranges(n: int, threads: int, most_rows: int) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 from fastbin import _streams
 from fastbin._lazy import lazy
 from fastbin._parallel import parallel_map, row_ranges
-from fastbin._validate import score_block
+from fastbin._validate import is_score_block, score_block
 
 if TYPE_CHECKING:
     from fastbin._kernels.lookup import CellGrid, Grid
 
 SMALL_BATCH = 2048  # below this, NumPy is as fast as the kernel and needs no compiler
-PART_ROWS = 1 << 19  # one task: handing a block to another thread takes as long as looking it up
-BLOCK_ROWS = 1 << 15  # one kernel call; its list of tied rows is a quarter of a megabyte
+PART_ROWS = 1 << 20  # one task: handing out smaller ones takes as long as looking some of them up
+BLOCK_ROWS = 1 << 15  # rows converted at a time, where the kernel cannot take the scores as they are
+TIE_ROWS = 1 << 14  # tied rows listed at a time
 FEWEST_CELLS = 1 << 8
 MOST_GRID_CELLS = 1 << 14  # beyond, its table leaves the L1 cache, and the cell map is as good
 MOST_CELLS = 1 << 17
@@ -59,22 +60,28 @@ class CutTable:
             return self._look_up_small(scores, table, out, ids_of, state)
         from fastbin._kernels.lookup import resolve_ties  # noqa: PLC0415 - loads the compiler
 
-        grid, look_up = self._compiled
-        reached = table[self._bins_reached]  # by place among the distinct cuts, not by bin
+        look_up, grid, bins_reached = self._narrow if scores.dtype == np.float32 else self._wide
+        reached = table[bins_reached]  # by place among the distinct cuts, not by bin
+        # A block that must be converted is copied: then it had better be small.
+        block_rows = PART_ROWS if is_score_block(scores) else BLOCK_ROWS
 
         def one_part(part: tuple[int, int]) -> tuple[NDArray[np.int64], int]:
             tied, n_nan = NO_ROWS, 0
-            rows = np.empty(min(BLOCK_ROWS, part[1] - part[0]), np.int64)  # one list for all blocks
-            for start in range(*part, BLOCK_ROWS):
-                stop = min(start + BLOCK_ROWS, part[1])
+            tie_rows = np.empty(TIE_ROWS, np.int64)
+            for start in range(*part, block_rows):
+                stop = min(start + block_rows, part[1])
                 block, target = score_block(scores[start:stop]), out[start:stop]
-                n_ties, block_nan = look_up(block, grid, reached, target, rows)
-                n_nan += block_nan
-                if n_ties:
-                    listed = rows[:n_ties]
-                    ids = ids_of(listed + start)
-                    resolve_ties(block, listed, ids, np.uint64(state), self.edges, self.keys, table, target)
-                    tied = tied if tied.size else listed + start
+                row = 0
+                while row < block.size:
+                    row, n_ties, found_nan = look_up(block, row, grid, reached, target, tie_rows)
+                    n_nan += found_nan
+                    if n_ties:
+                        listed = tie_rows[:n_ties]
+                        ids = ids_of(listed + start)
+                        resolve_ties(
+                            block, listed, ids, np.uint64(state), self.edges, self.keys, table, target
+                        )
+                        tied = tied if tied.size else listed + start
             return tied, n_nan
 
         some_ties, n_nan = NO_ROWS, 0
@@ -109,58 +116,84 @@ class CutTable:
         return np.concatenate([[np.nan], self.edges])
 
     @lazy
-    def _distinct(self) -> NDArray[np.float64]:
-        """The cuts without repetition: cuts on one atom cannot be told apart by the score."""
-        return np.unique(self.edges)
+    def _wide(self) -> _Prepared:
+        """For float64 scores, and for those that become float64."""
+        return _prepared(self.edges)
 
     @lazy
-    def _bins_reached(self) -> NDArray[np.int64]:
-        """The bin above the first j distinct cuts, j = 0, 1, ...: past all cuts at an equal score."""
-        return np.append(0, np.searchsorted(self.edges, self._distinct, side="right"))
+    def _narrow(self) -> _Prepared:
+        """For float32 scores: one is at or above a cut if it is so for the next float32 number upwards.
 
-    @lazy
-    def _compiled(self) -> tuple[Any, Callable[..., tuple[int, int]]]:
-        """The look-up's tables, and the kernel that reads them."""
-        from fastbin._kernels.lookup import look_up_cells, look_up_grid  # noqa: PLC0415 - loads the compiler
+        A score at the rounded cut is listed as a tie, and settled by the cut itself.
+        """
+        return _prepared(_rounded_up(self.edges))
 
-        grid = self._grid()
-        if grid is not None:
-            return grid, look_up_grid
-        return self._cell_grid(), look_up_cells
 
-    def _grid(self) -> Grid | None:
-        """Equal cells over the range of the cuts, if few enough of them part all cuts."""
-        from fastbin._kernels.lookup import Grid  # noqa: PLC0415 - loads the compiler
+class _Prepared(NamedTuple):
+    """The kernel for a set of cuts, its tables, and the bin above the first j distinct cuts, j = 0, 1, ..."""
 
-        finite = self._distinct[np.isfinite(self._distinct)]
-        origin = float(finite[0]) if finite.size else 0.0
-        with np.errstate(over="ignore"):
-            span = float(finite[-1] - origin) if finite.size else 0.0
-        for n_cells in _powers_of_two(CELLS_PER_CUT * self._distinct.size, FEWEST_CELLS, MOST_GRID_CELLS):
-            cells = _grid_cells(self._distinct, origin, _grid_scale(span, n_cells), n_cells)
-            if _fullest(cells) <= 1:
-                start = np.searchsorted(cells, np.arange(n_cells)).astype(np.uint32)
-                scale = _grid_scale(span, n_cells)
-                return Grid(origin, scale, float(n_cells - 1), start, self._padded_cuts(1))
-        return None
+    look_up: Callable[..., tuple[int, int, int]]
+    grid: Grid | CellGrid
+    bins_reached: NDArray[np.int64]
 
-    def _cell_grid(self) -> CellGrid:
-        """Cells that are dense where the cuts are."""
-        from fastbin._cellmaps import cells_from_keys, keys_of  # noqa: PLC0415 - loads the compiler
-        from fastbin._kernels.lookup import CellGrid  # noqa: PLC0415 - loads the compiler
 
-        keys = keys_of(self._distinct)
-        for n_cells in _powers_of_two(2 * CELLS_PER_CUT * keys.size, FEWEST_CELLS, MOST_CELLS):
-            cells = cells_from_keys(keys, n_cells)
-            home = np.searchsorted(cells.lowest, keys, side="right") - 1
-            if _fullest(home) <= 1:
-                break
-        steps = max(1, _fullest(home).bit_length())
-        start = np.searchsorted(home, np.arange(cells.lowest.size)).astype(np.uint32)
-        return CellGrid(cells.cell_map, steps, start, self._padded_cuts(1 << steps))
+def _prepared(edges: NDArray[Any]) -> _Prepared:
+    """Tables for scores of the same dtype as the cuts."""
+    from fastbin._kernels.lookup import look_up_cells, look_up_grid  # noqa: PLC0415 - loads the compiler
 
-    def _padded_cuts(self, behind: int) -> NDArray[np.float64]:
-        return np.concatenate([[np.nan], self._distinct, np.full(behind, np.nan)])
+    distinct = np.unique(edges)  # cuts on one atom cannot be told apart by the score
+    bins_reached = np.append(0, np.searchsorted(edges, distinct, side="right"))
+    grid = _grid(distinct)
+    if grid is not None:
+        return _Prepared(look_up_grid, grid, bins_reached)
+    return _Prepared(look_up_cells, _cell_grid(distinct), bins_reached)
+
+
+def _rounded_up(edges: NDArray[np.float64]) -> NDArray[np.float32]:
+    """The smallest float32 numbers that are not below these."""
+    with np.errstate(over="ignore"):
+        nearest = edges.astype(np.float32)
+    return np.where(nearest < edges, np.nextafter(nearest, np.float32(np.inf)), nearest)
+
+
+def _grid(distinct: NDArray[Any]) -> Grid | None:
+    """Equal cells over the range of the cuts, if few enough of them part all cuts."""
+    from fastbin._kernels.lookup import Grid  # noqa: PLC0415 - loads the compiler
+
+    number = distinct.dtype.type
+    finite = distinct[np.isfinite(distinct)]
+    origin = finite[0] if finite.size else number(0)
+    with np.errstate(over="ignore"):
+        span = finite[-1] - origin if finite.size else number(0)
+    for n_cells in _powers_of_two(CELLS_PER_CUT * distinct.size, FEWEST_CELLS, MOST_GRID_CELLS):
+        scale = _grid_scale(span, n_cells)
+        cells = _grid_cells(distinct, origin, scale, n_cells)
+        if _fullest(cells) <= 1:
+            start = np.searchsorted(cells, np.arange(n_cells)).astype(np.uint16)  # 2**14 cuts at most
+            return Grid(origin, scale, number(0), number(n_cells - 1), start, _padded(distinct, 1))
+    return None
+
+
+def _cell_grid(distinct: NDArray[Any]) -> CellGrid:
+    """Cells that are dense where the cuts are."""
+    from fastbin._cellmaps import cells_from_keys, keys_of  # noqa: PLC0415 - loads the compiler
+    from fastbin._kernels.lookup import CellGrid  # noqa: PLC0415 - loads the compiler
+
+    keys = keys_of(distinct)
+    for n_cells in _powers_of_two(2 * CELLS_PER_CUT * keys.size, FEWEST_CELLS, MOST_CELLS):
+        cells = cells_from_keys(keys, n_cells)
+        home = np.searchsorted(cells.lowest, keys, side="right") - 1
+        if _fullest(home) <= 1:
+            break
+    steps = max(1, _fullest(home).bit_length())
+    start = np.searchsorted(home, np.arange(cells.lowest.size)).astype(np.uint32)
+    return CellGrid(cells.cell_map, steps, start, _padded(distinct, 1 << steps))
+
+
+def _padded(distinct: NDArray[Any], behind: int) -> NDArray[Any]:
+    """The cuts with NaN around them."""
+    nan = np.full(behind, np.nan, distinct.dtype)
+    return np.concatenate([nan[:1], distinct, nan])
 
 
 def _powers_of_two(at_least: int, fewest: int, most: int) -> Iterator[int]:
@@ -173,19 +206,22 @@ def _powers_of_two(at_least: int, fewest: int, most: int) -> Iterator[int]:
         number *= 2
 
 
-def _grid_scale(span: float, n_cells: int) -> float:
+def _grid_scale(span: np.floating[Any], n_cells: int) -> np.floating[Any]:
     """Cells per unit of score; 0 (everything in one cell) where the cuts are too close or too far apart."""
+    number = type(span)
     with np.errstate(over="ignore", divide="ignore"):
-        scale = float(np.float64(n_cells) / np.float64(span))
-    return scale if np.isfinite(scale) else 0.0
+        scale = number(n_cells) / span
+    return scale if np.isfinite(scale) else number(0)
 
 
-def _grid_cells(cuts: NDArray[np.float64], origin: float, scale: float, n_cells: int) -> NDArray[np.int64]:
+def _grid_cells(
+    cuts: NDArray[Any], origin: np.floating[Any], scale: np.floating[Any], n_cells: int
+) -> NDArray[np.int64]:
     """The cell of each cut, by the kernel's own formula."""
     with np.errstate(invalid="ignore", over="ignore"):
         step = (cuts - origin) * scale
     step = np.where(step > 0.0, step, 0.0)
-    return np.minimum(step, float(n_cells - 1)).astype(np.int64)
+    return np.minimum(step, n_cells - 1).astype(np.int64)
 
 
 def _fullest(cells: NDArray[np.int64]) -> int:

@@ -109,6 +109,11 @@ def label_error(n_wrong: int, first: int, value: float) -> ValueError:
     )
 
 
+def is_score_block(column: Array) -> bool:
+    """Whether the kernels take the scores as they are: then ``score_block`` of a slice copies nothing."""
+    return column.dtype in (np.float64, np.float32) and column.dtype.isnative and column.flags.c_contiguous
+
+
 def score_block(block: Array) -> Array:
     """A slice of a score column as the kernels take it: contiguous, native float64 or float32, read-only."""
     if block.dtype.kind != "f" or block.dtype.itemsize < np.dtype(np.float32).itemsize:

@@ -167,7 +167,7 @@ def test_eight_threads_share_a_calibrators_first_prediction(rows, kind):
     scores, labels = labelled(5_000, 300)
     scores = scores if kind == "grid" else np.copysign(np.abs(scores) ** 40, scores)
     calibrator = fb.fit_uniform_mass(scores, labels, 90)
-    assert calibrator._cut_table._compiled[1].__name__ == {"grid": "look_up_grid"}.get(kind, "look_up_cells")
+    assert calibrator._cut_table._wide.look_up.__name__ == {"grid": "look_up_grid"}.get(kind, "look_up_cells")
     ids = np.arange(rows).astype(str)
     parts = [np.roll(scores, 600 * i)[:rows] for i in range(8)]
     want = [fresh_copy(calibrator).predict(part, row_ids=ids, threads=1) for part in parts]
@@ -674,22 +674,22 @@ def test_a_fork_while_another_thread_builds_its_look_up_tables(tmp_path):
     path.write_text(
         WORK
         + """
-from fastbin._lookup import CutTable
+from fastbin import _lookup
 
 before = answers()
 slow_one, inside, go_on = fb.Calibrator.from_dict(before[0].to_dict()), threading.Event(), threading.Event()
-real = CutTable._grid
+real = _lookup._grid
 
-def slow(self):
+def slow(distinct):
     inside.set()
     go_on.wait()
-    return real(self)
+    return real(distinct)
 
-CutTable._grid = slow
+_lookup._grid = slow
 worker = threading.Thread(target=slow_one.predict, args=(scores,))
 worker.start()
 inside.wait()
-CutTable._grid = real
+_lookup._grid = real
 child = os.fork()
 if child == 0:
     signal.alarm(30)

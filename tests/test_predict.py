@@ -8,6 +8,7 @@ import pytest
 import fastbin as fb
 import reference as ref
 import zoo
+from fastbin._lookup import SMALL_BATCH
 from sizes import LARGE, MEDIUM
 from surgery import labelled, refuses, some_bins, unchanged, with_edge_keys
 
@@ -146,6 +147,44 @@ def test_float32_is_compared_after_exact_widening():
     narrow = np.full(1_000, 0.1, np.float32)
     assert (cal.assign(narrow) == 1).all()
     assert 0 < cal.assign(np.full(1_000, 0.1)).sum() < 1_000
+
+
+@pytest.mark.parametrize("n_bins", [12, 300])
+def test_many_float32_scores_beside_cuts_between_float32_numbers(n_bins):
+    """The tables for float32 scores hold the cuts rounded up: several can become one, or be infinite."""
+    narrow = np.array([-3e38, -1.0, -1e-45, 0.0, 1e-45, 0.1, 1.0, 16777216.0, 3e38], np.float32)
+    wide = narrow.astype(np.float64)
+    crowd = np.r_[wide, np.nextafter(wide, 9e99), np.nextafter(wide, -9e99), 1e39, 1e300, -1e39, np.inf]
+    scores = np.concatenate([crowd + 0.0, np.linspace(0.1, 0.1 + 1e-8, 2 * n_bins), crowd])
+    cal = fb.fit_uniform_mass(scores, np.arange(scores.size) % 2, n_bins)
+    points = np.r_[narrow, np.nextafter(narrow, np.float32(9)), np.float32(-np.inf), np.float32(np.inf)]
+    points = np.tile(points, 2 * SMALL_BATCH // points.size)
+    assert points.dtype == np.float32
+    assert points.size > SMALL_BATCH
+    ids = np.arange(points.size)
+    want = ref.assign_vectorised(cal, points.astype(np.float64))
+    np.testing.assert_array_equal(cal.assign(points, row_ids=ids), want)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("n_bins", [20, 1500])
+def test_ties_and_nans_beyond_one_list_of_tied_rows(dtype, n_bins):
+    """The kernels stop where their list is full, and are called again from there."""
+    n = 40_000
+    scores = np.random.default_rng(0).integers(0, 5, n).astype(dtype)
+    if n_bins == 1500:  # cuts that equal cells cannot part
+        scores[::2] = np.geomspace(1e-30, 1e30, n // 2)
+    cal = fb.fit_uniform_mass(scores, np.arange(n) % 2, n_bins)
+    want = ref.assign_vectorised(cal, scores)
+    np.testing.assert_array_equal(cal.assign(scores), want)
+    holes = scores.copy()
+    holes[5::1000] = np.nan
+    got = cal.assign(holes, nan="propagate")
+    np.testing.assert_array_equal(got[5::1000], -1)
+    rest = ~np.isnan(holes)
+    np.testing.assert_array_equal(got[rest], want[rest])
+    with pytest.raises(ValueError, match="found 40 NaN, first at row 5"):
+        cal.assign(holes)
 
 
 @pytest.mark.parametrize(

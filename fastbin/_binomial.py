@@ -70,6 +70,18 @@ def closed_form_tail(m: npt.ArrayLike, e: npt.ArrayLike) -> FloatArray:
     return np.where(np.asarray(e) >= 1, 0.0, bound)
 
 
+def normal_lower_tail(m: npt.ArrayLike, e: float) -> FloatArray:
+    """A lower bound on T*(m, e) for ``m (1/2 - e) >= 1``, elementwise, at O(1).
+
+    Zubkov and Serov (2013) from the other side, at p = 1/2: ``P(X <= k) >= Phi(-sqrt(2 m KL(k/m || 1/2)))``,
+    and the largest k below m(1/2 - e) has k/m >= 1/2 - e - 1/m. Decreasing in m from ``1/e`` on.
+    """
+    m = np.asarray(m, dtype=np.float64)
+    gap = 2 * (e + 1 / m)
+    divergence = ((1 + gap) * np.log1p(gap) + (1 - gap) * np.log1p(-gap)) / 2
+    return np.asarray(2 * ndtr(-np.sqrt(2 * m * divergence)))
+
+
 def _divergence(q: float, p: float) -> float:
     """KL(Bernoulli(q) || Bernoulli(p)) for 0 < p < 1."""
     first = q * math.log(q / p) if q > 0 else 0.0

@@ -76,12 +76,20 @@ def check_epsilon(value: Any) -> float:
 
 
 def _checked(value: npt.ArrayLike, check: Callable[[Any], float]) -> npt.NDArray[Any]:
-    """``value`` as an array all of whose entries pass ``check``, a rule that holds between two that pass."""
+    """``value`` as an array all of whose entries pass ``check``.
+
+    For numbers the rule is one of size, so the least and the largest decide; and, for counts given as floats,
+    one of being whole, so the first fraction decides.
+    """
     array = np.asarray(value)
     if array.size == 0:
         return array
-    is_numeric = array.dtype.kind in "biuf"
-    for entry in (array.min(), array.max()) if is_numeric else array.ravel():
+    entries: list[Any] = list(array.ravel())
+    if array.dtype.kind in "biuf":
+        entries = [array.min(), array.max()]
+    if array.dtype.kind == "f":
+        entries += array[array != np.floor(array)][:1].tolist()
+    for entry in entries:
         check(entry.item() if isinstance(entry, np.generic) else entry)
     return array
 

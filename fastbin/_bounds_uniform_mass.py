@@ -20,6 +20,7 @@ from fastbin._binomial import (
     EXACT_LIMIT,
     Criterion,
     closed_form_tail,
+    normal_lower_tail,
     on_lattice,
     probe_tails,
     product_rule,
@@ -198,13 +199,23 @@ def _last_size_beyond(e: float, level: float) -> int:
 def _first_size_within(e: float, level: float) -> int:
     """Smallest m with T*(m, e) <= level. T* is not monotone in m, so every m before it has to fail."""
     bound = _closed_form_size(e, level)
-    for start in range(1, min(bound, EXACT_LIMIT) + 1, _SCAN_CHUNK):
-        sizes = np.arange(start, min(start + _SCAN_CHUNK, bound + 1, EXACT_LIMIT + 1))
+    last = min(bound, EXACT_LIMIT)
+    few, resume = _sizes_that_fail(e, level, last)
+    for start in [*range(1, few + 1, _SCAN_CHUNK), *range(resume, last + 1, _SCAN_CHUNK)]:
+        sizes = np.arange(start, min(start + _SCAN_CHUNK, (few if start <= few else last) + 1))
         possible = probe_tails(sizes, *on_lattice(sizes, e), _SCAN_OFFSETS) <= level
         for m in sizes[possible].tolist():
             if not tail_exceeds(m, e, level):
                 return int(m)
     return max(bound, EXACT_LIMIT + 1)
+
+
+def _sizes_that_fail(e: float, level: float, last: int) -> tuple[int, int]:
+    """(few, resume): every size between them has T* > level, by a lower bound that decreases from few on."""
+    if e >= 1 / 4:
+        return 0, 1
+    few = min(math.ceil(4 / e), last)  # at least 1/e, and m(1/2 - e) is at least 1
+    return few, smallest(few + 1, last + 1, lambda m: bool(normal_lower_tail(m, e) <= level))
 
 
 @lru_cache(maxsize=1024)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+import numba.core.caching
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -58,19 +59,33 @@ def _forget_old_kernels(parent: Path) -> None:
 
 
 def _usable_cache_folder() -> str | None:
-    """The cache folder if a file can really be written there, else None: compile without a cache."""
+    """The cache folder if it can be written, or was filled before it was locked; else None: no cache.
+
+    A container image is warmed up when it is built, and often run read-only or by another user.
+    """
     try:
         folder = _user_cache_folder() / "fastbin" / f"kernels-{_sources_digest()}"
+    except RuntimeError:  # no home folder can be determined
+        return None
+    try:
         is_new = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)  # another process may have made it since
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(b"0")
         os.utime(folder)  # in use today
         if is_new:
             _forget_old_kernels(folder.parent)
-        with tempfile.TemporaryFile(dir=folder) as probe:
-            probe.write(b"0")
-    except (OSError, RuntimeError):  # RuntimeError: no home folder can be determined
-        return None
+    except OSError:
+        return str(folder) if _holds_kernels(folder) else None
     return str(folder)
+
+
+def _holds_kernels(folder: Path) -> bool:
+    """Whether there is compiled code to be read in a folder that cannot be written."""
+    try:
+        return any(folder.glob("*/*.nbi"))
+    except OSError:
+        return False
 
 
 CACHE_FOLDER = _usable_cache_folder()
@@ -99,10 +114,31 @@ class _ForgivingCache:
             self._cache.save_overload(signature, data)
 
 
+_caching: Any = numba.core.caching
+# The one that goes by ``numba.config.CACHE_DIR``; its name has changed between versions, its place has not.
+_NUMBAS_LOCATOR: Any = _caching.CompileResultCacheImpl._locator_classes[0]  # noqa: SLF001 - no other way
+
+
+class _Locator(_NUMBAS_LOCATOR):  # type: ignore[misc]
+    """Numba's place for cached code, also where it can only be read."""
+
+    def ensure_cache_path(self) -> None:
+        with contextlib.suppress(OSError):
+            super().ensure_cache_path()
+
+
+class _CacheFiles(_caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (_Locator,)
+
+
+class _FunctionCache(_caching.FunctionCache):  # type: ignore[misc]
+    _impl_class = _CacheFiles
+
+
 def _compiled(function: Function, *, cache: bool) -> Function:
-    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", cache=cache)(function)
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(function)
     if cache and JIT_IS_ON:
-        dispatcher._cache = _ForgivingCache(dispatcher._cache)  # noqa: SLF001 - numba offers no other way
+        dispatcher._cache = _ForgivingCache(_FunctionCache(function))  # noqa: SLF001 - as above
     result: Function = dispatcher
     return result
 

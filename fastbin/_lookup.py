@@ -67,20 +67,21 @@ class CutTable:
 
         def one_part(part: tuple[int, int]) -> tuple[NDArray[np.int64], int]:
             tied, n_nan = NO_ROWS, 0
-            tie_rows = np.empty(TIE_ROWS, np.int64)
+            tie_rows, tie_places = np.empty((2, TIE_ROWS), np.int64)
             for start in range(*part, block_rows):
                 stop = min(start + block_rows, part[1])
                 block, target = score_block(scores[start:stop]), out[start:stop]
                 row = 0
                 while row < block.size:
-                    row, n_ties, found_nan = look_up(block, row, grid, reached, target, tie_rows)
+                    row, n_ties, found_nan = look_up(block, row, grid, reached, target, tie_rows, tie_places)
                     n_nan += found_nan
                     if n_ties:
                         listed = tie_rows[:n_ties]
                         ids = ids_of(listed + start)
                         resolve_ties(
-                            block, listed, ids, np.uint64(state), self.edges, self.keys, table, target
-                        )
+                            block, listed, tie_places[:n_ties], ids, np.uint64(state), bins_reached,
+                            self.edges, self.keys, table, target,
+                        )  # fmt: skip
                         tied = tied if tied.size else listed + start
             return tied, n_nan
 
@@ -101,12 +102,12 @@ class CutTable:
         at_cut = np.flatnonzero(self._cut_below[bins] == block)
         if at_cut.size:
             keys = _streams.row_keys(state, ids_of(at_cut))
-            tied_bins, tied_scores = bins[at_cut], block[at_cut]
-            down = keys < self.keys[tied_bins - 1]
-            while down.any():  # once per cut inside the atom
-                tied_bins -= down
-                down &= (self._cut_below[tied_bins] == tied_scores) & (keys < self.keys[tied_bins - 1])
-            bins[at_cut] = tied_bins
+            begin, end = np.searchsorted(self.edges, block[at_cut]), bins[at_cut]
+            while (begin < end).any():  # bisection among the cuts at each row's score
+                middle = (begin + end) // 2
+                up = (begin < end) & (self.keys[np.minimum(middle, self.keys.size - 1)] <= keys)
+                begin, end = np.where(up, middle + 1, begin), np.where(up, end, middle)
+            bins[at_cut] = begin
         out[:] = table[bins]  # numpy.take would first convert what is in a float32 out, garbage included
         return at_cut, n_nan
 

@@ -6,6 +6,7 @@ hex strings. The checksum is over the body with sorted keys, so re-formatting a 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -27,6 +28,7 @@ SCHEMA_VERSION = 1
 LARGEST_FILE = 256 * 1024 * 1024
 LARGEST_INTEGER = 2**63 - 1
 LARGEST_FLOAT = sys.float_info.max
+ROUNDING = 2.0**-52
 
 FIELDS = (
     "method", "n_samples", "n_bins", "seed", "labels", "boundary_points", "delta", "edges", "edge_keys",
@@ -103,9 +105,10 @@ def calibrator_from_dict(data: Any) -> Calibrator:
             f"not a fastbin model: format is {data.get('format')!r}, expected {FORMAT!r}. "
             "Pass a file written by Calibrator.save."
         )
-    if data.get("schema_version") != SCHEMA_VERSION:
+    version = data.get("schema_version")
+    if type(version) is not int or version != SCHEMA_VERSION:
         raise ModelFileError(
-            f"schema version {data.get('schema_version')!r} is not known to this fastbin, which reads "
+            f"schema version {version!r} is not known to this fastbin, which reads "
             f"{SCHEMA_VERSION}. Upgrade fastbin, or save the model again."
         )
     expected = {"format", "schema_version", "sha256", *FIELDS}
@@ -139,10 +142,10 @@ class _Reader:
             raise self.fail(name, f"one of {', '.join(options)}, not {value!r}")
         return str(value)
 
-    def whole(self, name: str, least: int) -> int:
+    def whole(self, name: str, least: int, most: int = LARGEST_INTEGER) -> int:
         value = self._data[name]
-        if type(value) is not int or not least <= value <= LARGEST_INTEGER:
-            raise self.fail(name, f"an integer of at least {least}")
+        if type(value) is not int or not least <= value <= most:
+            raise self.fail(name, f"an integer of at least {least}, below 2**63")
         return value
 
     def real(self, name: str) -> float:
@@ -203,7 +206,7 @@ class _Reader:
 
 def _checked(read: _Reader) -> Calibrator:
     """Build the calibrator, holding the fields against each other."""
-    n, n_bins = read.whole("n_samples", 1), read.whole("n_bins", 1)
+    n, n_bins = read.whole("n_samples", 1, LARGEST_INTEGER - 1), read.whole("n_bins", 1)
     soft = read.word("labels", ("binary", "soft")) == "soft"
     boundary_points = read.word("boundary_points", ("exclude", "include"))
     if n < 2 * n_bins - 1:
@@ -224,8 +227,20 @@ def _checked(read: _Reader) -> Calibrator:
     if not ((values >= 0) & (values <= 1)).all() or np.unique(values).size != n_bins:
         raise read.fail("values", "distinct and within [0, 1]")
     edge_ties = read.integers("edge_ties", n_bins - 1, n)
-    if (edge_ties < 1).any():
-        raise read.fail("edge_ties", "at least 1")
+    _, run, cuts_in_run = np.unique(edges, return_inverse=True, return_counts=True)
+    if (edge_ties < cuts_in_run[run]).any() or (edge_ties[1:] != edge_ties[:-1])[tied].any():
+        raise read.fail(
+            "edge_ties", "the rows at each cut's score: the same for equal cuts, one a cut at least"
+        )
+    edge_labels = read.sums("edge_labels", 1, n_bins - 1, soft=soft)
+    positives = read.sums("positives", counts, n_bins, soft=soft)
+    interior_positives = read.sums("interior_positives", interior_counts, n_bins, soft=soft)
+    joined = np.append(edge_labels, 0) * included
+    if not _within(positives - interior_positives - joined, 0, ROUNDING * (n if soft else 0)):
+        raise read.fail("positives", "interior_positives, plus a cut's label where it is included")
+    delta = read.real("delta")
+    if not _within(values * (1 + delta) - positives / counts, delta, (1 + delta) * (n_bins + 4) * ROUNDING):
+        raise read.fail("values", "positives / counts, but for delta and the steps that part equal ones")
     return Calibrator(
         method=read.word("method", METHODS),
         n_samples=n,
@@ -233,37 +248,50 @@ def _checked(read: _Reader) -> Calibrator:
         seed=read.key("seed"),
         edges=edges,
         edge_keys=edge_keys,
-        edge_labels=read.sums("edge_labels", 1, n_bins - 1, soft=soft),
+        edge_labels=edge_labels,
         edge_ties=edge_ties,
         values=values,
         counts=counts,
-        positives=read.sums("positives", counts, n_bins, soft=soft),
+        positives=positives,
         interior_counts=interior_counts,
-        interior_positives=read.sums("interior_positives", interior_counts, n_bins, soft=soft),
+        interior_positives=interior_positives,
         boundary_points=boundary_points,
-        delta=read.real("delta"),
+        delta=delta,
     )
+
+
+def _within(excess: NDArray[Any], most: float, rounding: float) -> bool:
+    """Whether all numbers lie in [0, most], but for rounding."""
+    return bool(((excess >= -rounding) & (excess <= most + rounding)).all())
 
 
 def save_dict(data: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Write JSON to a temporary file beside the target and move it into place; links are followed."""
-    target = Path(path).resolve()
-    if target.exists() and not target.is_file():
-        raise _path_error(_not_a_file(target), path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+    content = (json.dumps(data, indent=1, allow_nan=False) + "\n").encode()
+    if len(content) > LARGEST_FILE:
+        raise ValueError(
+            f"a model file has at most {LARGEST_FILE} bytes; this one would have {len(content)}. "
+            "Fit with fewer bins."
+        )
+    temporary = None
     try:
-        with temporary.open("x", encoding="utf-8") as file:  # the mode of a new file, by the user's umask
-            json.dump(data, file, indent=1, allow_nan=False)
-            file.write("\n")
+        target = Path(path).resolve()
+        if target.exists() and not target.is_file():
+            raise _not_a_file(target)  # noqa: TRY301 - it becomes the same error as the system's own
+        temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+        with temporary.open("xb") as file:  # the mode of a new file, by the user's umask
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         if target.exists():
             temporary.chmod(target.stat().st_mode & 0o777)
         temporary.replace(target)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise _path_error(error, path) from None
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError | RuntimeError | ValueError | TypeError):
+            raise _path_error(error, path, "a file in a folder that can be written", "another path") from None
         raise
     _sync_folder(target.parent)
 
@@ -272,13 +300,15 @@ def _not_a_file(path: Path) -> OSError:
     return OSError(errno.EISDIR if path.is_dir() else errno.EINVAL, "not a regular file")
 
 
-def _path_error(error: OSError, path: str | os.PathLike[str]) -> OSError:
+def _path_error(error: Exception, path: Any, rule: str, remedy: str) -> Exception:
     """The same kind of error, about the path that the user gave and not the temporary one."""
-    return OSError(
-        error.errno or errno.EIO,
-        f"path must be a file in a folder that can be written; got {os.fspath(path)!r} ({error.strerror}). "
-        "Pass another path",
-    )
+    shown = os.fspath(path) if isinstance(path, os.PathLike) else path
+    what = f"path must be {rule}; got {shown!r}"
+    if isinstance(error, OSError):
+        return OSError(error.errno or errno.EIO, f"{what} ({error.strerror}). Pass {remedy}")
+    if isinstance(error, RuntimeError):  # Python before 3.13, for a loop of symbolic links
+        return OSError(errno.ELOOP, f"{what} ({error}). Pass {remedy}")
+    return type(error)(f"{what} ({error}). Pass {remedy}.")  # not a path at all, or a NUL character in it
 
 
 def _sync_folder(folder: Path) -> None:
@@ -318,11 +348,7 @@ def load(path: str | os.PathLike[str]) -> Calibrator:
     >>> fb.load(path).seed
     7
     """
-    path = Path(path)
-    if path.exists() and not path.is_file():
-        raise OSError(_not_a_file(path).errno, f"{path} is not a regular file; pass one written by save()")
-    with path.open("rb") as file:
-        content = file.read(LARGEST_FILE + 1)
+    content = _content(path)
     if len(content) > LARGEST_FILE:
         raise ModelFileError(
             f"{path} has over {LARGEST_FILE} bytes, the most of a model file. Pass a file written by save()."
@@ -336,6 +362,18 @@ def load(path: str | os.PathLike[str]) -> Calibrator:
         raise ModelFileError(
             f"{path}: not JSON ({error}). The file is damaged or of another kind; pass one written by save()."
         ) from None
+
+
+def _content(path: str | os.PathLike[str]) -> bytes:
+    """The first LARGEST_FILE + 1 bytes of a regular file."""
+    try:
+        file_path = Path(path)
+        if file_path.exists() and not file_path.is_file():
+            raise _not_a_file(file_path)
+        with file_path.open("rb") as file:
+            return file.read(LARGEST_FILE + 1)
+    except (OSError, ValueError, TypeError) as error:
+        raise _path_error(error, path, "a model file that can be read", "a file written by save()") from None
 
 
 def _refuse_constant(name: str) -> float:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -102,6 +103,8 @@ class Partial:
         Gathered rows.
     faults
         Rows that cannot be used.
+    serial
+        Tells it from every other, so that it is not counted twice.
     """
 
     token: str
@@ -111,6 +114,7 @@ class Partial:
     key_span: NDArray[np.uint64] | None = None
     pool: Pool = NO_ROWS
     faults: Faults = NO_FAULTS
+    serial: bytes = field(default_factory=lambda: os.urandom(8))
 
 
 def run_step(step: Step, scores: ArrayLike, labels: ArrayLike, offset: int = 0) -> Partial:
@@ -143,6 +147,7 @@ def run_step(step: Step, scores: ArrayLike, labels: ArrayLike, offset: int = 0) 
     if not isinstance(step, Step):
         raise TypeError(f"step must be what FitPlan.step() returned; got {type(step).__name__}.")
     score_column, label_column = _validate.score_array(scores), _validate.label_array(labels)
+    offset = _validate.at_least_zero(offset, "offset")
     if score_column.size != label_column.size:
         raise ValueError(
             f"scores and labels must have the same length; the part at row {offset} has "
@@ -289,7 +294,8 @@ def merge(step: Step, partials: Iterable[Partial]) -> Partial:
     """One partial result for all parts: sums, extremes, concatenation."""
     n_rows, soft, faults = 0, step.soft, NO_FAULTS
     totals, key_span = None, None
-    pools = []
+    pools: list[Partial] = []
+    seen: set[bytes] = set()
     for partial in partials:
         if not isinstance(partial, Partial):
             raise TypeError(f"partials must be what run_step returned; got {type(partial).__name__}.")
@@ -298,6 +304,11 @@ def merge(step: Step, partials: Iterable[Partial]) -> Partial:
                 "partials must come from the plan's current step; got one of another step or plan. "
                 "Run run_step with the step that step() returns now, and feed each result once."
             )
+        if partial.serial in seen:
+            raise ValueError(
+                "partials must be one for each part; got the same one twice. Feed each part's result once."
+            )
+        seen.add(partial.serial)
         n_rows += partial.n_rows
         soft |= partial.soft
         if partial.faults is not NO_FAULTS:

@@ -48,6 +48,11 @@ def _one_dimensional(values: ArrayLike, name: str) -> Array:
             f"{name} must be numbers; got text, first {array.flat[0]!r}. Pass ({name} == positive_class) for "
             "labels, or convert with .astype(float)."
         )
+    if array.dtype.kind == "O" and array.ndim == 0:  # None, a set, a generator
+        raise TypeError(
+            f"{name} must be a one-dimensional array of numbers; got {type(values).__name__}. "
+            "Pass one value per row, in a list or an array."
+        )
     if array.dtype.kind == "O":
         raise TypeError(
             f"{name} must be an array of numbers; got dtype object (first entry is "
@@ -103,9 +108,10 @@ def nan_error(n_nan: int, first: int, remedy: str) -> ValueError:
 def label_error(n_wrong: int, first: int, value: float) -> ValueError:
     """The one message for labels outside [0, 1]."""
     found = "1 value" if n_wrong == 1 else f"{n_wrong} values"
+    missing = "Drop the rows whose label is missing, from scores and labels alike."
+    remedy = "Pass (labels == positive_class)." if value == value else missing
     return ValueError(
-        f"labels must be 0/1 or lie in [0, 1]; found {found} outside, first {value} at row {first}. "
-        "Pass (labels == positive_class)."
+        f"labels must be 0/1 or lie in [0, 1]; found {found} outside, first {value} at row {first}. {remedy}"
     )
 
 
@@ -163,6 +169,14 @@ def integer(value: Any, name: str, rule: str) -> int:
         return operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be {rule}; got {value!r}. Pass an integer.") from None
+
+
+def at_least_zero(value: Any, name: str) -> int:
+    """A position, or a number of things of which there may be none."""
+    number = integer(value, name, "an integer of at least 0")
+    if number < 0:
+        raise ValueError(f"{name} must be an integer of at least 0; got {number}. Pass {name}=0.")
+    return number
 
 
 def at_least_one(value: Any, name: str, *, example: int = 1) -> int:

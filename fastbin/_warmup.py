@@ -10,7 +10,7 @@ from fastbin._jit import JIT_IS_ON
 from fastbin._lookup import SMALL_BATCH
 from fastbin._rowids import text_words
 from fastbin._steps import run_step
-from fastbin.binning import bin_means
+from fastbin.binning import bin_index, bin_means
 from fastbin.calibrators import fit_counts, fit_uniform_mass
 from fastbin.ordering import SMALL, tie_broken_argsort
 from fastbin.passes import FitPlan
@@ -36,16 +36,21 @@ def warmup() -> float:
     n = max(SMALL_BATCH, SMALL) + 1
     scores = np.linspace(0.0, 1.0, n).round(2)
     labels = np.arange(n) % 2
+    decades = np.geomspace(1e-30, 1.0, n)  # cuts that equal cells cannot part
     for dtype in (np.float64, np.float32):
         column = scores.astype(dtype)
         calibrator = fit_uniform_mass(column, labels, 2, threads=1)
+        uneven = fit_uniform_mass(decades.astype(dtype), labels, 50, threads=1)
         for own_labels in (labels, scores):
             plan = FitPlan(2, n_cells=4, gather_rows=1)
             while (step := plan.step()) is not None:
                 plan.feed([run_step(step, column, own_labels)])
         for out in (np.empty(n, np.float64), np.empty(n, np.float32)):
             calibrator.predict(column, out=out, threads=1)
+            uneven.predict(decades.astype(dtype), out=out, threads=1)
         calibrator.assign(column, threads=1)
+        uneven.assign(decades.astype(dtype), threads=1)
+        bin_index(column, [0.5], threads=1)
         tie_broken_argsort(column, threads=1)
     tie_broken_argsort(np.zeros(n), threads=1)
     bin_means(labels, labels, 2, threads=1)

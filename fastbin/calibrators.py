@@ -138,6 +138,8 @@ def fit_counts(
             f"scores, positives and totals must have the same length; got {column.size}, {ones.size} and "
             f"{everyone.size}. Pass one row per distinct score."
         )
+    if column.size == 0:
+        raise ValueError("scores must not be empty; got 0 rows. Pass at least one score with its counts.")
     if (ones > everyone).any():
         first = int(np.flatnonzero(ones > everyone)[0])
         raise ValueError(

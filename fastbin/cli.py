@@ -173,6 +173,8 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _plan(arguments: argparse.Namespace) -> int:
+    if arguments.n is None and arguments.epsilon is None:
+        raise ValueError("plan needs --n (what so many rows support) or --epsilon (the rows it takes).")
     plan = fb.plan(
         arguments.n,
         alpha=arguments.alpha,

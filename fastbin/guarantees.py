@@ -101,7 +101,9 @@ class Guarantee:
         return hash((self.alpha, self.n_samples, self.n_bins, self.method, self.conditional, self.marginal))
 
     def __str__(self) -> str:
-        what = f"{self.n_bins} bins fitted on {self.n_samples:,} calibration rows"
+        bins = "1 bin" if self.n_bins == 1 else f"{self.n_bins} bins"
+        rows = "1 calibration row" if self.n_samples == 1 else f"{self.n_samples:,} calibration rows"
+        what = f"{bins} fitted on {rows}"
         if not self.holds:
             return f"No guarantee for {what}: {self.reason}."
         sentences = []
@@ -111,8 +113,9 @@ class Guarantee:
             )
         elif self.conditional is not None:
             sentences.append(
-                f"With probability at least {1 - self.alpha:g} over the calibration data and the seed, none "
-                f"of the {what} is off by more than {self.conditional:.4g} from the true probability, "
+                f"With probability at least {1 - self.alpha:g} over the calibration data and the seed, "
+                f"{f'the {what} is not' if self.n_bins == 1 else f'none of the {what} is'} off by more than "
+                f"{self.conditional:.4g} from the true probability, "
                 "whatever the distribution of the data"
             )
         if self.marginal is not None and self.marginal < 1:
@@ -125,7 +128,7 @@ class Guarantee:
         return f"{'; '.join(sentences)} ({self.reason}). Assumes: {'; '.join(self.assumptions)}."
 
     def to_dict(self) -> dict[str, object]:
-        """The same as plain Python data, for JSON.
+        """The same as plain Python data, for JSON, which has no infinity: a bound that is one becomes None.
 
         Returns
         -------
@@ -142,14 +145,18 @@ class Guarantee:
             "n_samples": self.n_samples,
             "n_bins": self.n_bins,
             "method": self.method,
-            "conditional": self.conditional,
-            "marginal": self.marginal,
-            "expected_ece": self.expected_ece,
-            "per_bin": None if self.per_bin is None else self.per_bin.tolist(),
+            "conditional": _for_json(self.conditional),
+            "marginal": _for_json(self.marginal),
+            "expected_ece": _for_json(self.expected_ece),
+            "per_bin": None if self.per_bin is None else [_for_json(e) for e in self.per_bin.tolist()],
             "holds": self.holds,
             "reason": self.reason,
             "assumptions": list(self.assumptions),
         }
+
+
+def _for_json(bound: float | None) -> float | None:
+    return bound if bound is not None and np.isfinite(bound) else None
 
 
 def uniform_mass_guarantee(

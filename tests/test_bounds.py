@@ -19,6 +19,7 @@ from scipy.stats import beta, betabinom, binom
 from fastbin import _binomial, bounds
 from fastbin import _bounds_sample_split as _sample_split
 from fastbin import _bounds_uniform_mass as _uniform_mass
+from surgery import refuses
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -366,6 +367,41 @@ def test_the_closed_form_takes_over_smoothly(t):
     e = bounds.binomial_epsilon(m, t)
     assert _binomial.closed_form_tail(m, e) <= t < _binomial.closed_form_tail(m, e * (1 - 1e-12))
     assert e < bounds.hoeffding_epsilon(m, t)
+
+
+@given(e=st.floats(0.001, 0.24), z=st.floats(0, 1))
+@settings(max_examples=150, deadline=None)
+def test_the_normal_lower_form_is_below_the_exact_tail(e, z):
+    m = math.ceil(4 / e * (5000 * e) ** z) if 5000 * e > 1 else math.ceil(4 / e)
+    assert _binomial.normal_lower_tail(m, e) <= bounds.binomial_tail(m, e) * (1 + 1e-12)
+
+
+def test_the_normal_lower_form_decreases_with_size():
+    for e in (1e-4, 0.003, 0.1, 0.24):
+        m = np.unique(np.geomspace(4 / e, 1e7, 400).astype(np.int64))
+        assert (np.diff(_binomial.normal_lower_tail(m, e)) <= 0).all()
+
+
+@pytest.mark.parametrize("level", [0.5, 0.1, 0.003])
+@pytest.mark.parametrize("e", [0.02, 0.1, 0.249, 0.3])
+def test_the_first_size_is_found_as_by_trying_all(e, level):
+    found = _uniform_mass._first_size_within(e, level)
+    tails = bounds.binomial_tail(np.arange(1, found + 1), e)
+    assert tails[-1] <= level < tails[:-1].min(initial=1)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m: bounds.binomial_epsilon(m, 0.1),
+        lambda m: bounds.conditional_epsilon(m, 5, 0.1, method="paper"),
+        lambda m: bounds.clopper_pearson(3, m, 0.1),
+    ],
+)
+def test_a_fraction_among_counts_is_refused_wherever_it_stands(call):
+    with refuses("integer", "150.5", error=TypeError):
+        call([100.0, 150.5, 200.0])
+    call([100.0, 150.0, 200.0])
 
 
 def test_the_closed_form_decreases_with_size():

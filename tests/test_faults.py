@@ -580,6 +580,12 @@ def test_sums_that_are_emptied_between_blocks_lose_nothing(soft, hint, monkeypat
     assert len(emptied) > 2 * passes + (10 if soft else 0)
 
 
+def test_the_accumulators_are_emptied_before_they_can_overflow():
+    assert _steps.ROWS_PER_HALF_WORD + _steps.BLOCK_ROWS < 2**32  # rows and positives share a 64-bit word
+    rows = _fixedpoint.ROWS_BETWEEN_CARRIES + _steps.BLOCK_ROWS
+    assert (rows + 1) * _fixedpoint.LOW_MASK < 2**63  # low limbs add up in an int64
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 def test_a_tie_group_split_on_the_fly_is_the_group_sorted(threads, monkeypatch):
     """A large group's keys are generated twice and never stored; a small one's are simply sorted."""

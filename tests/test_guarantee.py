@@ -1,5 +1,6 @@
 """What guarantee(), intervals() and certificate() say for a uniform-mass fit (design table, first rows)."""
 
+import json
 import re
 import time
 
@@ -137,6 +138,26 @@ def test_the_papers_formula_adds_delta_as_it_is(binary):
     base, g = binary.guarantee(ALPHA, method="paper"), fit(delta=0.25).guarantee(ALPHA, method="paper")
     assert g.conditional == pytest.approx(base.conditional + 0.25, rel=1e-14)
     assert g.marginal == pytest.approx(base.marginal + 0.25, rel=1e-14)
+
+
+def test_the_papers_formula_for_included_points_is_corollary_1():
+    """At B | n + 1 the paper's count floor(n/B) is one less than the sharp one: the two must not be mixed."""
+    n = 20 * B - 1
+    scores = np.arange(n)
+    g = fb.fit_uniform_mass(scores, scores % 2, B, boundary_points="include").guarantee(ALPHA, method="paper")
+    assert g.conditional == pytest.approx(fb.bounds.original_epsilon(n, B, ALPHA), rel=1e-14)
+
+
+def test_one_bin_of_one_row_is_said_in_the_singular():
+    sentence = str(fb.fit_uniform_mass([0.5], [1], 1).guarantee())
+    assert "the 1 bin fitted on 1 calibration row is not off by more than" in sentence
+
+
+def test_an_infinite_bound_is_null_in_json():
+    g = fb.fit_uniform_mass([1, 2, 3], [0, 1, 1], 2).guarantee(method="paper")
+    assert g.conditional == np.inf
+    assert g.to_dict()["conditional"] is None
+    json.dumps(g.to_dict(), allow_nan=False)
 
 
 def test_include_and_delta_add_up(binary):

@@ -212,18 +212,11 @@ def one_more(x):
 
 def test_a_function_that_cannot_be_cached_is_compiled_without_a_cache(tmp_path, monkeypatch):
     """Numba finds no place for code whose source is not a file; its error must not reach the user."""
-    tried = []
-
-    def njit(cache, **options):
-        tried.append(cache)
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return lambda function: function
-
     monkeypatch.setattr(_jit, "CACHE_FOLDER", str(tmp_path))
-    monkeypatch.setattr(_jit.numba, "njit", njit)
-    assert _jit.jit(one_more)(4) == 5
-    assert tried == [True, False]
+    names = {}
+    exec("def one_more(x):\n    return x + 1", names)
+    assert _jit.jit(names["one_more"])(4) == 5
+    assert files_below(tmp_path) == {}
 
 
 def test_the_digest_knows_every_kernel_source_and_the_mode(package, monkeypatch):
@@ -267,6 +260,32 @@ def test_a_second_process_compiles_nothing(warmed):
     assert {k: first[k] for k in ("model", "values", "cache")} == {
         k: second[k] for k in ("model", "values", "cache")
     }
+
+
+@pytest.mark.engines
+def test_a_warmed_cache_that_cannot_be_written_is_read(warmed, script):
+    """A container image is warmed up when it is built, and run read-only or by another user."""
+    folder, (first, _), _ = warmed
+    cache = Path(first["cache"])
+    folders = [cache, *(path for path in cache.rglob("*") if path.is_dir())]
+    places = {"NUMBA_CACHE_DIR": folder / "numba", "XDG_CACHE_HOME": folder / "xdg", "HOME": folder / "home"}
+    package = folder / "site" / "fastbin"
+    before = files_below(cache)
+    for path in folders:
+        path.chmod(0o555)
+    try:
+        check = script(SHOW_THAT_WRITES_FAIL, "check.py")
+        children.run(check, *folders, preexec_fn=obey_permission_bits, package=package, **places, **COMPILED)
+        done = children.run(
+            folder / "job.py", preexec_fn=obey_permission_bits, package=package, **places, **COMPILED
+        )
+    finally:
+        for path in folders:
+            path.chmod(0o755)
+    result = json.loads(done)
+    assert result["hits"] > 0 == result["misses"]
+    assert result["values"] == first["values"]
+    assert files_below(cache) == before
 
 
 @pytest.mark.engines

@@ -15,6 +15,7 @@ import pytest
 import fastbin as fb
 import reference as ref
 import zoo
+from fastbin import _modelfile
 from surgery import refuses
 
 MODELS = Path(__file__).parent / "models"
@@ -299,6 +300,11 @@ UNSOUND = {
     "positives bool": ("positives", lambda x: [True, *x[1:]], ("positives", "integer")),
     "edge label 2": ("edge_labels", lambda x: [2, *x[1:]], ("edge_labels",)),
     "edge ties 0": ("edge_ties", lambda x: [0, *x[1:]], ("edge_ties",)),
+    "schema true": ("schema_version", True, ("schema",)),
+    "schema 1.0": ("schema_version", 1.0, ("schema",)),
+    "values of other labels": ("values", lambda x: [x[0] + 1e-9, *x[1:]], ("values", "positives / counts")),
+    "positives moved": ("positives", lambda x: [x[0] + 1, *x[1:]], ("positives", "interior_positives")),
+    "n_samples 2^63 - 1": ("n_samples", 2**63 - 1, ("n_samples", "2\\*\\*63")),
     "n_samples 0": ("n_samples", 0, ("n_samples",)),
     "n_samples bool": ("n_samples", True, ("n_samples",)),
     "n_samples float": ("n_samples", 60.0, ("n_samples",)),
@@ -336,6 +342,14 @@ def test_a_missing_field_is_refused_by_name(name):
     del data[name]
     with refuses(f"{name}|format|schema", error=fb.ModelFileError):
         fb.Calibrator.from_dict(data if name == "sha256" else resigned(data))
+
+
+@pytest.mark.parametrize("ties", [[99] * 48 + [98], [48] * 49])
+def test_equal_cuts_with_ties_that_cannot_be_are_refused(ties):
+    data = FITS["one atom"]().to_dict()
+    assert data["edge_ties"] == [99] * 49
+    with refuses("edge_ties", "alike", "one a cut", error=fb.ModelFileError):
+        fb.Calibrator.from_dict(resigned({**data, "edge_ties": ties}))
 
 
 def test_equal_cuts_with_keys_out_of_order_are_refused():
@@ -426,14 +440,49 @@ def test_the_file_gets_the_usual_mode_and_keeps_the_old_one(tmp_path):
 
 
 def test_loading_a_file_that_is_not_there_says_so(tmp_path):
-    with refuses("absent.json", error=FileNotFoundError):
+    with refuses("path", "absent.json", r"save\(\)", error=FileNotFoundError):
         fb.load(tmp_path / "absent.json")
 
 
 @pytest.mark.parametrize("path", [None, 5, b"model.json", 1.5])
-def test_a_path_of_the_wrong_type_is_refused(path):
-    with pytest.raises(TypeError):
-        fb.load(path)
+@pytest.mark.parametrize("work", [fb.load, small().save])
+def test_a_path_of_the_wrong_type_is_refused(path, work):
+    with refuses("path must be", repr(path), "Pass", error=TypeError):
+        work(path)
+
+
+@pytest.mark.parametrize("work", [fb.load, small().save])
+def test_a_path_with_a_nul_character_is_refused(work):
+    with refuses("path must be", "null", "Pass", error=ValueError):
+        work("a\0b")
+
+
+def test_a_loop_of_links_is_refused_by_name(tmp_path):
+    loop = tmp_path / "loop.json"
+    loop.symlink_to(loop)
+    with refuses("path must be", "loop.json", error=OSError):
+        small().save(loop)
+
+
+def test_a_name_as_long_as_the_system_allows_is_saved(tmp_path):
+    path = tmp_path / ("b" * 250 + ".json")
+    small().save(path)
+    assert fb.load(path) == small()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_model_too_large_to_be_loaded_is_not_saved(tmp_path, monkeypatch):
+    """What was lost would be noticed only when it is needed."""
+    path = tmp_path / "model.json"
+    small().save(path)
+    before = path.read_bytes()
+    monkeypatch.setattr(_modelfile, "LARGEST_FILE", len(before))
+    small().save(path)
+    monkeypatch.setattr(_modelfile, "LARGEST_FILE", len(before) - 1)
+    with refuses("at most", str(len(before)), "fewer bins"):
+        small().save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
 
 
 # --- files of released versions -----------------------------------------------------------------------

@@ -9,7 +9,7 @@ import fastbin as fb
 import reference as ref
 import zoo
 from sizes import LARGE, MEDIUM
-from surgery import labelled, run_plan, split, unchanged
+from surgery import labelled, refuses, run_plan, split, unchanged
 
 
 def random_parts(scores, labels, n_parts, rng):
@@ -206,6 +206,21 @@ def test_a_stale_partial_of_an_earlier_step_is_refused():
     assert plan.step().kind == first.kind
     with pytest.raises(ValueError, match="another step"):
         plan.feed([early, fb.run_step(plan.step(), scores[20:], labels[20:], 20)])
+
+
+def test_the_same_partial_twice_is_refused():
+    plan = fb.FitPlan(2)
+    partial = fb.run_step(plan.step(), [0.1, 0.2, 0.3], [0, 1, 0])
+    with refuses("partials", "twice", "once"):
+        plan.feed([partial, pickle.loads(pickle.dumps(partial))])
+
+
+@pytest.mark.parametrize(
+    ("offset", "error"), [(2.5, TypeError), ("a", TypeError), (True, TypeError), (-1, ValueError)]
+)
+def test_an_offset_is_a_position(offset, error):
+    with refuses("offset", "at least 0", str(offset), error=error):
+        fb.run_step(fb.FitPlan(2).step(), [0.1], [0], offset)
 
 
 def test_a_partial_of_another_plan_is_refused():

@@ -3,11 +3,14 @@
 import dataclasses
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import fastbin as fb
 import reference as ref
+from fastbin import _lookup, calibrators, passes
+from fastbin._parallel import parallel_map
 from strategies import any_float, any_float32, cut_points, data, dyadic, few, groups, law, seeds, soft
 from surgery import run_plan, split
 
@@ -112,13 +115,24 @@ def test_a_frequency_of_r_is_r_copies(case, seed):
 @law
 @given(data(), st.sampled_from([2, 3, 7]))
 def test_threads_change_no_bit(case, threads):
+    """With the thresholds at a few rows, so that short examples too are cut into parts and handed out."""
     scores, labels, n_bins = case
-    one = fb.fit_uniform_mass(scores, labels, n_bins, threads=1)
-    assert fb.fit_uniform_mass(scores, labels, n_bins, threads=threads) == one
     ids = np.arange(len(scores))
-    np.testing.assert_array_equal(
-        one.assign(scores, row_ids=ids, threads=threads), one.assign(scores, row_ids=ids, threads=1)
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        one = fb.fit_uniform_mass(scores, labels, n_bins, threads=1)
+        bins = one.assign(scores, row_ids=ids, threads=1)
+        used = []
+        for module in (calibrators, _lookup):
+            patch.setattr(module, "PART_ROWS", 3)
+            patch.setattr(module, "parallel_map", lambda f, i, t: used.append(t) or parallel_map(f, i, t))
+        for module in (calibrators, passes):
+            patch.setattr(module, "COLLECT_ROWS", 0)
+        patch.setattr(_lookup, "SMALL_BATCH", 0)
+        assert fb.fit_uniform_mass(scores, labels, n_bins, threads=threads) == one
+        again = fb.Calibrator.from_dict(one.to_dict())
+        np.testing.assert_array_equal(again.assign(scores, row_ids=ids, threads=threads), bins)
+    assert len(used) >= 2
+    assert set(used) == {threads}
 
 
 @law

@@ -115,17 +115,20 @@ def test_nothing_compiles_at_import():
 
 
 def test_warmup_compiles_what_a_fit_and_a_predict_need():
-    """After ``warmup`` an ordinary float64 fit, predict and argsort add no signature."""
+    """After ``warmup`` a fit, predict or argsort of either width, on any cuts, adds no signature."""
     code = textwrap.dedent(IMPORT_ALL_KERNELS) + textwrap.dedent("""
         import numpy as np
         import fastbin as fb
         fb.warmup()
         before = {n: len(k.signatures) for n, k in kernels.items()}
-        scores = np.random.default_rng(0).random(5000)
-        labels = (scores > 0.5).astype(np.int64)
-        calibrator = fb.fit_uniform_mass(scores, labels, 10)
-        calibrator.predict(scores)
-        fb.tie_broken_argsort(scores)
+        uniform = np.random.default_rng(0).random(5000)
+        for scores in (uniform, 10 ** (-40 * uniform), uniform.round(1)):
+            for column in (scores, scores.astype(np.float32)):
+                calibrator = fb.fit_uniform_mass(column, (scores > 0.5).astype(np.int64), 10)
+                calibrator.predict(column)
+                calibrator.assign(column)
+                fb.bin_index(column, [0.5, 0.7])
+                fb.tie_broken_argsort(column)
         after = {n: len(k.signatures) for n, k in kernels.items()}
         print(json.dumps([sum(before.values()), [n for n in after if after[n] != before[n]]]))
     """)

@@ -55,8 +55,8 @@ def grid_cell(score, origin, scale, first_cell, last_cell):
 
 
 @jit
-def look_up_grid(scores, first, grid, table, out, tie_rows):
-    """out[i] = table[place of score i] from row ``first`` on; rows whose score equals a cut are listed.
+def look_up_grid(scores, first, grid, table, out, tie_rows, tie_places):
+    """out[i] = table[place of score i] from row ``first`` on; rows at a cut are listed with their places.
 
     Stops where ``tie_rows`` (at least TILE long) has no room for another tile. Returns the row it came to,
     how many rows were listed, and how many scores were NaN (their ``out`` means nothing). O(n).
@@ -84,13 +84,14 @@ def look_up_grid(scores, first, grid, table, out, tie_rows):
                 place = np.uint64(start[grid_cell(score, origin, scale, first_cell, last_cell)])
                 if cuts[place + ONE] == score:
                     tie_rows[n_ties] = first + i
+                    tie_places[n_ties] = place + ONE
                     n_ties += 1
         first += tile.size
     return first, n_ties, n_nan
 
 
 @jit
-def look_up_cells(scores, first, grid, table, out, tie_rows):
+def look_up_cells(scores, first, grid, table, out, tie_rows, tie_places):
     """The same through a cell map: any cuts, O(log) in those that share a cell."""
     start, cuts, more_steps = grid.start, grid.cuts, grid.steps - 1
     n_ties, n_nan = 0, 0
@@ -107,25 +108,30 @@ def look_up_cells(scores, first, grid, table, out, tie_rows):
             n_nan += score != score
             if cuts[place] == score:
                 tie_rows[n_ties] = first + i
+                tie_places[n_ties] = place
                 n_ties += 1
         first += tile.size
     return first, n_ties, n_nan
 
 
 @jit
-def resolve_ties(scores, tie_rows, ids, state, edges, edge_keys, table, out):
+def resolve_ties(scores, tie_rows, tie_places, ids, state, bins_reached, edges, edge_keys, table, out):
     """Rows at a cut's score stay above the cut only if their key is not below the cut's key.
 
-    O(log(edges) + cuts at that score) for each tied row.
+    The cuts that a place stands for are bins_reached[place - 1] .. bins_reached[place] - 1; a row's bin is
+    how many of all cuts are <= it, by score and then by key. O(log(cuts at that score)) for each tied row.
     """
     for at in range(tie_rows.size):
-        row = tie_rows[at]
-        score = scores[row]
-        key = row_key(state, ids[at])
-        bin_ = np.searchsorted(edges, score, side="right")
-        while bin_ > 0 and edges[bin_ - 1] == score and key < edge_keys[bin_ - 1]:
-            bin_ -= 1
-        out[row] = table[bin_]
+        row, place = tie_rows[at], tie_places[at]
+        score, key = scores[row], row_key(state, ids[at])
+        begin, end = bins_reached[place - 1], bins_reached[place]
+        while begin < end:
+            middle = (begin + end) // 2
+            if edges[middle] < score or (edges[middle] == score and edge_keys[middle] <= key):
+                begin = middle + 1
+            else:
+                end = middle
+        out[row] = table[begin]
 
 
 @jit

@@ -229,9 +229,7 @@ def _checked(read: _Reader) -> Calibrator:
     edge_ties = read.integers("edge_ties", n_bins - 1, n)
     _, run, cuts_in_run = np.unique(edges, return_inverse=True, return_counts=True)
     if (edge_ties < cuts_in_run[run]).any() or (edge_ties[1:] != edge_ties[:-1])[tied].any():
-        raise read.fail(
-            "edge_ties", "the rows at each cut's score: the same for equal cuts, one a cut at least"
-        )
+        raise read.fail("edge_ties", "the rows at each cut's score: alike for equal cuts, at least one a cut")
     edge_labels = read.sums("edge_labels", 1, n_bins - 1, soft=soft)
     positives = read.sums("positives", counts, n_bins, soft=soft)
     interior_positives = read.sums("interior_positives", interior_counts, n_bins, soft=soft)

@@ -121,10 +121,11 @@ def cells_from_keys(keys: Keys, n_cells: int) -> Cells:
     first_cell = np.cumsum(own_cells + gap_follows) - own_cells - gap_follows
 
     table = _table(prefixes, first_cell, own_cells, shift - bits, shift, top - base)
-    cell_map = CellMap(np.uint64(base), np.uint64(top), np.uint64(shift), table)
-    lowest = _lowest_keys(prefixes, first_cell, own_cells, gap_follows, bits, base, shift)
+    lowest, highest = scores_of(np.array([base, top], np.uint64)).tolist()
+    cell_map = CellMap(np.uint64(base), np.uint64(top), lowest, highest, lowest >= 0, np.uint64(shift), table)
+    cell_starts = _lowest_keys(prefixes, first_cell, own_cells, gap_follows, bits, base, shift)
     # Keys above the sample are clamped into the cell of its top; the cells behind that one stay empty.
-    return Cells(cell_map, lowest[: int(cell_of(np.uint64(top), cell_map)) + 1])
+    return Cells(cell_map, cell_starts[: int(cell_of(np.uint64(top), cell_map)) + 1])
 
 
 def _n_prefixes(offsets: Keys, shift: int) -> int:

@@ -10,13 +10,18 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 # Workers start only when there is work and no idle worker; callers bound what they submit.
 MOST_WORKERS = 256
+
+HUGE_PAGE = 1 << 21
 
 _pool: ThreadPoolExecutor | None = None
 
@@ -123,6 +128,17 @@ class _Job(Generic[Item, Result]):
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
+
+
+def fresh_array(n: int, dtype: type[np.generic]) -> NDArray[Any]:
+    """An uninitialised array for threads to write, each of its huge pages touched once by this thread.
+
+    Two threads that fault in the huge pages of one new array can hold each other up in the kernel: a plain
+    copy of 80 MB by two threads took 79 ms in place of 6.7 on a virtual machine, predict 15 in place of 9.
+    """
+    array = np.empty(n, dtype)
+    array[:: HUGE_PAGE // array.itemsize] = 0
+    return array
 
 
 def row_ranges(n: int, threads: int, most_rows: int) -> list[tuple[int, int]]:

@@ -162,10 +162,11 @@ def _blocks(scores: Column, labels: Column) -> Iterator[tuple[int, Column, Colum
         yield start, _validate.score_block(scores[start:stop]), labels[start:stop]
 
 
-def _nan_faults(n_nan: int, scores: Column, start: int) -> Faults:
-    if not n_nan:
+def _nan_faults(has_nan: bool, scores: Column, start: int) -> Faults:
+    if not has_nan:
         return NO_FAULTS
-    return Faults(n_nan=int(n_nan), first_nan=start + int(np.flatnonzero(scores != scores)[0]))
+    rows = np.flatnonzero(scores != scores)
+    return Faults(n_nan=rows.size, first_nan=start + int(rows[0]))
 
 
 def _label_faults(labels: Column, start: int) -> Faults:
@@ -195,7 +196,7 @@ def _words(labels: Column, *, soft: bool) -> NDArray[np.int64]:
 def _run_collect(step: Step, scores: Column, labels: Column, offset: int) -> Partial:
     keys = np.empty(scores.size, np.uint64)
     block = _validate.score_block(scores)
-    faults = _nan_faults(order_keys(block, keys), block, offset)
+    faults = _nan_faults(order_keys(block, keys) > 0, block, offset)
     narrow = _validate.binary_block(labels)
     if narrow is not None:
         return Partial(
@@ -222,10 +223,10 @@ def _count_binary(step: Step, scores: Column, labels: Column, offset: int) -> Pa
         if narrow is None:
             return Partial(step.token, scores.size, soft=True)
         if step.atoms is None:
-            n_nan = histogram_binary(block, narrow, step.cell_map, packed)
+            has_nan = histogram_binary(block, narrow, step.cell_map, packed)
         else:
-            n_nan = histogram_atoms(block, narrow, step.cell_map, step.atoms, packed)
-        faults += _nan_faults(n_nan, block, offset + start)
+            has_nan = histogram_atoms(block, narrow, step.cell_map, step.atoms, packed)
+        faults += _nan_faults(has_nan, block, offset + start)
         if _is_due(start, block.size, ROWS_PER_HALF_WORD) or start + block.size == scores.size:
             totals[:, 0] += (packed & np.uint64(0xFFFFFFFF)).astype(np.int64)
             totals[:, 1] += (packed >> np.uint64(32)).astype(np.int64)
@@ -239,8 +240,8 @@ def _count_soft(step: Step, scores: Column, labels: Column, offset: int) -> Part
     totals = np.zeros((step.n_cells, 3), np.int64)
     for start, block, label_block in _blocks(scores, labels):
         wrong = _label_faults(label_block, offset + start)
-        n_nan = histogram_soft(block, _soft_words(label_block, wrong), step.cell_map, totals)
-        faults += wrong + _nan_faults(n_nan, block, offset + start)
+        has_nan = histogram_soft(block, _soft_words(label_block, wrong), step.cell_map, totals)
+        faults += wrong + _nan_faults(has_nan, block, offset + start)
         if _is_due(start, block.size, _fixedpoint.ROWS_BETWEEN_CARRIES):
             _carry(totals)
     _carry(totals)

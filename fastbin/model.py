@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastbin import _streams, _validate
 from fastbin._lazy import lazy
 from fastbin._lookup import CutTable
+from fastbin._parallel import fresh_array
 from fastbin._rowids import ids_from
 from fastbin.guarantees import Guarantee, Method, certificate, intervals, uniform_mass_guarantee
 
@@ -163,7 +164,7 @@ class Calibrator:
         """
         column = _validate.score_array(scores)
         if out is None:
-            out = np.empty(column.size, np.float64)
+            out = fresh_array(column.size, np.float64)
         else:
             _check_out(out, column.size)
             if np.may_share_memory(column, out):  # ties are settled after the first values are written
@@ -199,7 +200,7 @@ class Calibrator:
         array([0, 1])
         """
         column = _validate.score_array(scores)
-        bins = np.empty(column.size, np.int64)
+        bins = fresh_array(column.size, np.int64)
         self._fill(column, self._bin_numbers, bins, -1, row_ids, rng, nan, threads)
         return bins
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +14,7 @@ from fastbin._kernels.hashing import order_keys
 from fastbin._kernels.order import (
     count_cells,
     fill_hashes,
+    fill_hashes_if_equal,
     has_one_key,
     hash_words,
     scatter_words,
@@ -35,6 +37,7 @@ FEWEST_CELLS, MOST_CELLS = 1 << 4, 1 << 10
 LARGEST_KEY = np.uint64(0xFFFFFFFFFFFFFFFF)
 HEAVY_SHARE = 16  # a cell with over 1/16 of the rows is sorted by all threads together
 LONGEST_RUN = 32
+NO_IDS: Rows = np.empty(0, np.int64)
 
 
 def tie_broken_argsort(scores: ArrayLike, *, rng: Rng = 0, threads: int | None = None) -> Rows:
@@ -66,6 +69,8 @@ def tie_broken_argsort(scores: ArrayLike, *, rng: Rng = 0, threads: int | None =
     n_threads = _validate.thread_number(threads)
     state = _streams.stream(_streams.SORT, _streams.seed_from(rng))
     keys = np.empty(column.size, np.uint64)
+    if _fill_if_equal(keys, column, state, n_threads):
+        return _sorted_distinct(keys, [np.uint64(0), LARGEST_KEY], NO_IDS, state, n_threads)
 
     def fill(rows: tuple[int, int]) -> int:
         return int(order_keys(_validate.score_block(column[slice(*rows)]), keys[slice(*rows)]))
@@ -73,30 +78,51 @@ def tie_broken_argsort(scores: ArrayLike, *, rng: Rng = 0, threads: int | None =
     n_nan = sum(parallel_map(fill, row_ranges(column.size, n_threads, BLOCK_ROWS), n_threads))
     if n_nan:
         raise _validate.nan_error(n_nan, int(np.flatnonzero(np.isnan(column))[0]), "Drop those rows.")
-    return _sorted_rows(keys, np.empty(0, np.int64), state, n_threads)
+    return _sorted_rows(keys, NO_IDS, state, n_threads)
 
 
-def _hashes(n: int, ids: Rows, state: int, threads: int) -> Keys:
-    """Tie keys of n rows."""
-    hashes = np.empty(n, np.uint64)
+def _fill_if_equal(hashes: Keys, column: NDArray[Any], state: int, threads: int) -> bool:
+    """Tie keys of all rows if the scores are all equal; not even tried where a sample shows two scores."""
+    sample = sample_of(column)
+    if column.size <= SMALL or (sample != sample[0]).any():
+        return False
+    value = _validate.score_block(sample[:1])[0]
+
+    def fill(rows: tuple[int, int]) -> bool:
+        block = _validate.score_block(column[slice(*rows)])
+        return bool(fill_hashes_if_equal(block, value, rows[0], np.uint64(state), hashes[slice(*rows)]))
+
+    return all(parallel_map(fill, row_ranges(column.size, threads, BLOCK_ROWS), threads))
+
+
+def _fill_hashes(hashes: Keys, ids: Rows, state: int, threads: int) -> None:
+    """Tie keys of the rows 0, 1, 2, ..."""
 
     def fill(rows: tuple[int, int]) -> None:
         fill_hashes(ids, rows[0], np.uint64(state), hashes[slice(*rows)])
 
-    for _ in parallel_map(fill, row_ranges(n, threads, BLOCK_ROWS), threads):
+    for _ in parallel_map(fill, row_ranges(hashes.size, threads, BLOCK_ROWS), threads):
         pass
-    return hashes
 
 
 def _sorted_rows(keys: Keys, ids: Rows, state: int, threads: int) -> Rows:
-    """Local rows in the order of (key, hash); ``ids`` are their numbers for the hash, empty: the same."""
+    """Local rows in the order of (key, hash); ``ids`` are their numbers for the hash, empty: the same.
+
+    ``keys`` is scratch afterwards.
+    """
     n = keys.size
     if n <= SMALL:
         return _sorted_few(keys, ids, state)
     extremes = [keys.min(), keys.max()]
     if extremes[0] == extremes[1]:  # an atom: only the hashes differ, and they are distinct
-        keys = _hashes(n, ids, state, threads)
+        _fill_hashes(keys, ids, state, threads)
         extremes = [np.uint64(0), LARGEST_KEY]
+    return _sorted_distinct(keys, extremes, ids, state, threads)
+
+
+def _sorted_distinct(keys: Keys, extremes: list[Any], ids: Rows, state: int, threads: int) -> Rows:
+    """The same for keys of which at least two differ, or might."""
+    n = keys.size
     # The extremes are in the sample, so that they fall into different cells: recursion always gets ahead.
     n_cells = min(max(n // ROWS_PER_CELL, FEWEST_CELLS), MOST_CELLS)
     cells = cells_from_keys(np.sort(np.append(sample_of(keys), extremes)), n_cells)
@@ -129,7 +155,9 @@ def _sorted_few(keys: Keys, ids: Rows, state: int) -> Rows:
     ascending = keys[order]
     if (ascending[1:] != ascending[:-1]).all():
         return order
-    return np.lexsort((_hashes(keys.size, ids, state, 1), keys))
+    hashes = np.empty(keys.size, np.uint64)
+    _fill_hashes(hashes, ids, state, 1)
+    return np.lexsort((hashes, keys))
 
 
 @dataclass(frozen=True, eq=False)

@@ -282,7 +282,7 @@ class FitPlan:
         lowest = self._cells.lowest
         home = np.searchsorted(lowest, low, side="right") - 1  # a range never leaves its cell
         first = np.searchsorted(home, np.arange(lowest.size + 1)).astype(np.int32)
-        ranges = Ranges(first, low, high)
+        ranges = Ranges(first[1:] > first[:-1], first, low, high)
         return Step(kind, self._next_token(), soft=self._soft, cell_map=self._cells.cell_map, ranges=ranges)
 
     def _finish(self, pieces: Pieces | None, pool: Pool) -> None:

@@ -83,3 +83,16 @@ def test_the_scattering_path_on_few_rows(kind, monkeypatch):
     for threads in (1, 2):
         order = fb.tie_broken_argsort(scores, rng=9, threads=threads)
         np.testing.assert_array_equal(order, ref.argsort_vectorised(scores, 9))
+
+
+@pytest.mark.parametrize("odd", [None, 0, 54_321, 69_999])
+def test_argsort_of_scores_that_are_all_equal_or_nearly(odd):
+    """A sample of them shows one score only: the one that differs must be seen all the same."""
+    scores = np.full(70_000, 0.5)
+    if odd is not None:
+        scores[odd] = 0.25
+    np.testing.assert_array_equal(fb.tie_broken_argsort(scores), ref.argsort_vectorised(scores))
+    if odd is not None:
+        scores[odd] = np.nan
+        with refuses("scores", "NaN", f"row {odd}"):
+            fb.tie_broken_argsort(scores)

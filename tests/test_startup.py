@@ -122,7 +122,7 @@ def test_warmup_compiles_what_a_fit_and_a_predict_need():
         fb.warmup()
         before = {n: len(k.signatures) for n, k in kernels.items()}
         uniform = np.random.default_rng(0).random(5000)
-        for scores in (uniform, 10 ** (-40 * uniform), uniform.round(1)):
+        for scores in (uniform, 10 ** (-40 * uniform), uniform.round(1), np.zeros(70_000)):
             for column in (scores, scores.astype(np.float32)):
                 calibrator = fb.fit_uniform_mass(column, (scores > 0.5).astype(np.int64), 10)
                 calibrator.predict(column)

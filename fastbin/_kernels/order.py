@@ -48,6 +48,16 @@ def fill_hashes(ids, first_row, state, hashes):
 
 
 @jit
+def fill_hashes_if_equal(scores, value, first_row, state, hashes):
+    """The tie keys of rows first_row, ...; returns whether all scores equal the value. O(rows)."""
+    all_equal = True
+    for i in range(scores.size):
+        all_equal &= scores[i] == value
+        hashes[i] = row_key(state, np.uint64(first_row + i))
+    return all_equal
+
+
+@jit
 def has_one_key(words, keys, row_bits):
     """Whether all rows of these words have the same key. O(words)."""
     mask = (np.uint64(1) << row_bits) - np.uint64(1)

@@ -273,7 +273,9 @@ def save_dict(data: dict[str, Any], path: str | os.PathLike[str]) -> None:
         )
     temporary = None
     try:
-        target = Path(path).resolve()
+        target = Path(os.path.realpath(path))  # Path.resolve treats loops otherwise in every version
+        if target.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))  # noqa: TRY301 - as below
         if target.exists() and not target.is_file():
             raise _not_a_file(target)  # noqa: TRY301 - it becomes the same error as the system's own
         temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
@@ -288,7 +290,7 @@ def save_dict(data: dict[str, Any], path: str | os.PathLike[str]) -> None:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError | RuntimeError | ValueError | TypeError):
+        if isinstance(error, OSError | ValueError | TypeError):
             raise _path_error(error, path, "a file in a folder that can be written", "another path") from None
         raise
     _sync_folder(target.parent)
@@ -304,8 +306,6 @@ def _path_error(error: Exception, path: Any, rule: str, remedy: str) -> Exceptio
     what = f"path must be {rule}; got {shown!r}"
     if isinstance(error, OSError):
         return OSError(error.errno or errno.EIO, f"{what} ({error.strerror}). Pass {remedy}")
-    if isinstance(error, RuntimeError):  # Python before 3.13, for a loop of symbolic links
-        return OSError(errno.ELOOP, f"{what} ({error}). Pass {remedy}")
     return type(error)(f"{what} ({error}). Pass {remedy}.")  # not a path at all, or a NUL character in it
 
 

@@ -6,49 +6,84 @@ Nothing here validates its arguments; `fastbin.bounds` does.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betaln, gammaln
 
 from fastbin import _binomial
 
 Kind = Literal["marginal", "conditional"]
 Tail = Literal["exact", "hoeffding"]
+Law = NDArray[np.float64]
 
 
 def failure(n_cuts: int, n_labels: int, n_bins: int, epsilon: float, kind: Kind, method: Tail) -> float:
     """Theorem UMS: the sum over bins of the expected tail, weighted by the bin's mass if marginal."""
+    return sum(
+        weight * float(law @ _tails(law, epsilon, method))
+        for weight, law in _weighted_laws(n_cuts, n_labels, n_bins, kind)
+    )
+
+
+def epsilon(n_cuts: int, n_labels: int, n_bins: int, alpha: float, kind: Kind, method: Tail) -> float:
+    """An epsilon with a `failure` of at most alpha, the smallest but for rounding; infinite if none has."""
+    laws = list(_weighted_laws(n_cuts, n_labels, n_bins, kind))
+    if sum(weight * law[0] for weight, law in laws) > alpha:
+        return math.inf  # bins that stay empty are failures enough
+
+    def fails(e: float, tails: Tail | Literal["probe"]) -> bool:
+        return sum(weight * float(law @ _tails(law, e, tails)) for weight, law in laws) > alpha
+
+    # Lower bounds on the tails, nearly always equal to them and much faster, find the place to be checked.
+    quick: Tail | Literal["probe"] = "probe" if method == "exact" else method
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fails(middle, quick) else (low, middle)
+    step = 1e-12
+    while high < 1.0 and fails(high, method):
+        high, step = high * (1 + step), 2 * step
+    return high
+
+
+def _weighted_laws(n_cuts: int, n_labels: int, n_bins: int, kind: Kind) -> Iterator[tuple[float, Law]]:
+    """For each width of a bin in ranks: how much it weighs, and the law of the labels in it."""
     quotient, n_wider = divmod(n_cuts + 1, n_bins)
-    total = 0.0
     for gap, copies in ((quotient, n_bins - n_wider), (quotient + 1, n_wider)):
-        if copies == 0:
-            continue
-        tilt = 1 if kind == "marginal" else 0
-        weight = gap / (n_cuts + 1) if kind == "marginal" else 1.0
-        total += copies * weight * _expected_tail(n_labels, gap + tilt, n_cuts + 1 - gap, epsilon, method)
-    return total
+        if copies:
+            tilt = 1 if kind == "marginal" else 0
+            weight = gap / (n_cuts + 1) if kind == "marginal" else 1.0
+            yield copies * weight, _law(n_labels, gap + tilt, n_cuts + 1 - gap)
 
 
-def _expected_tail(n: int, a: int, b: int, epsilon: float, method: Tail) -> float:
-    """E f(N), N ~ BetaBinomial(n; a, b), f(0) = 1; b = 0 puts all points into the one bin."""
+def _law(n: int, a: int, b: int) -> Law:
+    """BetaBinomial(n; a, b) on 0 .. n; b = 0 puts all points into the one bin."""
     count = np.arange(n + 1)
     if b == 0:
-        probabilities = (count == n).astype(np.float64)
-    else:
-        log_choose = gammaln(n + 1) - gammaln(count + 1) - gammaln(n - count + 1)
-        probabilities = np.exp(log_choose + betaln(count + a, n - count + b) - betaln(a, b))
-        probabilities /= probabilities.sum()  # removes most of the rounding of log-gammas of order n log n
+        return (count == n).astype(np.float64)
+    log_choose = gammaln(n + 1) - gammaln(count + 1) - gammaln(n - count + 1)
+    probabilities = np.exp(log_choose + betaln(count + a, n - count + b) - betaln(a, b))
+    # The quotient removes most of the rounding of log-gammas of order n log n.
+    return np.asarray(probabilities / probabilities.sum())
+
+
+def _tails(law: Law, epsilon: float, method: Tail | Literal["probe"]) -> Law:
+    """The tail of a bin for each number of labels in it, 1 for none."""
+    count = np.arange(law.size)
     if method == "hoeffding":
-        tails = _binomial.hoeffding_tail(count, epsilon)
+        return _binomial.hoeffding_tail(count, epsilon)
+    # Counts that next to never occur are taken as failures: an error of n * 1e-16, on the safe side.
+    tails = np.ones(law.size)
+    matters = np.flatnonzero((law > 1e-16) & (count > 0))
+    if method == "probe":
+        tails[matters] = _binomial.probe_tails(matters, *_binomial.on_lattice(matters, epsilon))
     else:
-        # Counts that next to never occur are taken as failures: an error of n * 1e-16, on the safe side.
-        tails = np.ones(n + 1)
-        matters = np.flatnonzero((probabilities > 1e-16) & (count > 0))
         tails[matters] = [_binomial.tail(m, epsilon) for m in matters.tolist()]
-    return float(probabilities @ tails)
+    return tails
 
 
 def required_samples(

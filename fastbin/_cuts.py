@@ -248,6 +248,12 @@ def _split_binary(
     return tie_keys, label, before
 
 
+def select_row_key(state: np.uint64, n: int, rank: int, threads: int) -> np.uint64:
+    """The key of that rank among the keys of rows 0 .. n - 1 of a stream; they are generated, never stored."""
+    keys, _, _ = _split_large_group(state, n, 0, np.array([rank]), threads)
+    return np.uint64(keys[0])
+
+
 def _split_large_group(
     state: np.uint64, size: int, positives: int, ranks: Ints, threads: int
 ) -> tuple[Keys, Ints, Ints]:

@@ -24,7 +24,7 @@ from fastbin.bounds import boundary_ranks
 from fastbin.model import Calibrator
 
 FORMAT = "fastbin calibrator"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 LARGEST_FILE = 256 * 1024 * 1024
 LARGEST_INTEGER = 2**63 - 1
 LARGEST_FLOAT = sys.float_info.max
@@ -33,10 +33,13 @@ ROUNDING = 2.0**-52
 FIELDS = (
     "method", "n_samples", "n_bins", "seed", "labels", "boundary_points", "delta", "edges", "edge_keys",
     "edge_labels", "edge_ties", "values", "counts", "positives", "interior_counts", "interior_positives",
+    "base_bins", "note",
 )  # fmt: skip
+ADDED_IN_SCHEMA_2 = {"base_bins": 0, "note": ""}
 REAL_FIELDS = ("delta", "edges", "values")
 SUM_FIELDS = ("edge_labels", "positives", "interior_positives")
-METHODS = ("uniform_mass",)
+METHODS = ("uniform_mass", "sample_split", "fixed_width", "isotonic", "scaling_binning")
+LONGEST_NOTE = 1000
 
 
 class ModelFileError(ValueError):
@@ -74,6 +77,8 @@ def calibrator_to_dict(calibrator: Calibrator) -> dict[str, Any]:
         "positives": calibrator.positives.tolist(),
         "interior_counts": calibrator.interior_counts.tolist(),
         "interior_positives": calibrator.interior_positives.tolist(),
+        "base_bins": calibrator.base_bins,
+        "note": calibrator.note,
     }
     return {**body, "sha256": _checksum(body)}
 
@@ -106,12 +111,13 @@ def calibrator_from_dict(data: Any) -> Calibrator:
             "Pass a file written by Calibrator.save."
         )
     version = data.get("schema_version")
-    if type(version) is not int or version != SCHEMA_VERSION:
+    if type(version) is not int or not 1 <= version <= SCHEMA_VERSION:
         raise ModelFileError(
             f"schema version {version!r} is not known to this fastbin, which reads "
-            f"{SCHEMA_VERSION}. Upgrade fastbin, or save the model again."
+            f"up to {SCHEMA_VERSION}. Upgrade fastbin, or save the model again."
         )
-    expected = {"format", "schema_version", "sha256", *FIELDS}
+    known = set(FIELDS) - (ADDED_IN_SCHEMA_2.keys() if version == 1 else set())
+    expected = {"format", "schema_version", "sha256", *known}
     if data.keys() != expected:
         missing, extra = sorted(expected - data.keys()), sorted(map(str, data.keys() - expected))
         raise ModelFileError(f"wrong fields: missing {missing}, unexpected {extra}. Restore the file.")
@@ -124,7 +130,7 @@ def calibrator_from_dict(data: Any) -> Calibrator:
         raise ModelFileError(
             "the checksum does not match: the model was changed or damaged. Restore the file."
         )
-    return _checked(_Reader(data))
+    return _checked(_Reader({**ADDED_IN_SCHEMA_2, **data}))
 
 
 class _Reader:
@@ -146,6 +152,12 @@ class _Reader:
         value = self._data[name]
         if type(value) is not int or not least <= value <= most:
             raise self.fail(name, f"an integer of at least {least}, below 2**63")
+        return value
+
+    def text(self, name: str) -> str:
+        value = self._data[name]
+        if not isinstance(value, str) or len(value) > LONGEST_NOTE or not value.isprintable():
+            raise self.fail(name, f"text of at most {LONGEST_NOTE} characters")
         return value
 
     def real(self, name: str) -> float:
@@ -207,55 +219,96 @@ class _Reader:
 def _checked(read: _Reader) -> Calibrator:
     """Build the calibrator, holding the fields against each other."""
     n, n_bins = read.whole("n_samples", 1, LARGEST_INTEGER - 1), read.whole("n_bins", 1)
+    method = read.word("method", METHODS)
     soft = read.word("labels", ("binary", "soft")) == "soft"
-    boundary_points = read.word("boundary_points", ("exclude", "include"))
-    if n < 2 * n_bins - 1:
-        raise read.fail("n_samples", "at least 2*n_bins - 1")
     edges, edge_keys = read.numbers("edges", n_bins - 1), read.keys("edge_keys", n_bins - 1)
     tied = edges[1:] == edges[:-1]
     rising = (edges[1:] > edges[:-1]) | (tied & (edge_keys[1:] > edge_keys[:-1]))
     if not rising.all():
         raise read.fail("edges", "in ascending order, equal ones by ascending key")
-    counts = read.integers("counts", n_bins, n)
-    interior_counts = read.integers("interior_counts", n_bins, n)
-    if not np.array_equal(interior_counts, np.diff(boundary_ranks(n, n_bins)) - 1):
-        raise read.fail("interior_counts", "those of Algorithm 1 for these n_samples and n_bins")
-    included = np.arange(n_bins) < (n_bins - 1 if boundary_points == "include" else 0)
-    if not np.array_equal(counts, interior_counts + included):
-        raise read.fail("counts", "interior_counts, plus 1 where a cut's row is included")
     values = read.numbers("values", n_bins)
     if not ((values >= 0) & (values <= 1)).all() or np.unique(values).size != n_bins:
         raise read.fail("values", "distinct and within [0, 1]")
-    edge_ties = read.integers("edge_ties", n_bins - 1, n)
-    _, run, cuts_in_run = np.unique(edges, return_inverse=True, return_counts=True)
-    if (edge_ties < cuts_in_run[run]).any() or (edge_ties[1:] != edge_ties[:-1])[tied].any():
-        raise read.fail("edge_ties", "the rows at each cut's score: alike for equal cuts, at least one a cut")
-    edge_labels = read.sums("edge_labels", 1, n_bins - 1, soft=soft)
-    positives = read.sums("positives", counts, n_bins, soft=soft)
-    interior_positives = read.sums("interior_positives", interior_counts, n_bins, soft=soft)
-    joined = np.append(edge_labels, 0) * included
-    if not _within(positives - interior_positives - joined, 0, ROUNDING * (n if soft else 0)):
-        raise read.fail("positives", "interior_positives, plus a cut's label where it is included")
-    delta = read.real("delta")
-    if not _within(values * (1 + delta) - positives / counts, delta, (1 + delta) * (n_bins + 4) * ROUNDING):
-        raise read.fail("values", "positives / counts, but for delta and the steps that part equal ones")
-    return Calibrator(
-        method=read.word("method", METHODS),
+    counts = read.integers("counts", n_bins, n)
+    interior_counts = read.integers("interior_counts", n_bins, n)
+    calibrator = Calibrator(
+        method=method,
         n_samples=n,
         n_bins=n_bins,
         seed=read.key("seed"),
         edges=edges,
         edge_keys=edge_keys,
-        edge_labels=edge_labels,
-        edge_ties=edge_ties,
+        edge_labels=read.sums("edge_labels", 1, n_bins - 1, soft=soft),
+        edge_ties=read.integers("edge_ties", n_bins - 1, n),
         values=values,
         counts=counts,
-        positives=positives,
+        positives=read.sums("positives", counts, n_bins, soft=soft),
         interior_counts=interior_counts,
-        interior_positives=interior_positives,
-        boundary_points=boundary_points,
-        delta=delta,
+        interior_positives=read.sums("interior_positives", interior_counts, n_bins, soft=soft),
+        boundary_points=read.word("boundary_points", ("exclude", "include", "authors")),
+        delta=read.real("delta"),
+        base_bins=read.whole("base_bins", 0),
+        note=read.text("note"),
     )
+    _check_counts(read, calibrator)
+    _check_values(read, calibrator)
+    return calibrator
+
+
+def _check_counts(read: _Reader, calibrator: Calibrator) -> None:
+    """The counts are those that the method gives."""
+    n, n_bins, method = calibrator.n_samples, calibrator.n_bins, calibrator.method
+    counts, interior = calibrator.counts, calibrator.interior_counts
+    is_rank_based = method in ("uniform_mass", "scaling_binning") and not calibrator.base_bins
+    if calibrator.boundary_points != "exclude" and not (is_rank_based and method == "uniform_mass"):
+        raise read.fail("boundary_points", f"exclude for {method}")
+    if calibrator.base_bins and (calibrator.base_bins < n_bins or method in ("isotonic", "scaling_binning")):
+        raise read.fail("base_bins", "the bins before merging, and 0 where nothing was merged")
+    if calibrator.delta and not (is_rank_based and method == "uniform_mass"):
+        raise read.fail("delta", f"0 for {method}")
+    included = np.zeros(n_bins, np.int64)
+    if is_rank_based and calibrator.boundary_points == "authors":
+        included[:-1] = 1
+        sizes = np.diff(np.arange(n_bins + 1) * (n // n_bins) + np.minimum(np.arange(n_bins + 1), n % n_bins))
+        if n < n_bins or not np.array_equal(interior, sizes - included):
+            raise read.fail("interior_counts", "those of numpy.array_split for these n_samples and n_bins")
+    elif is_rank_based:
+        if n < 2 * n_bins - 1:
+            raise read.fail("n_samples", "at least 2*n_bins - 1")
+        if not np.array_equal(interior, np.diff(boundary_ranks(n, n_bins)) - 1):
+            raise read.fail("interior_counts", "those of Algorithm 1 for these n_samples and n_bins")
+        included[:-1] = calibrator.boundary_points == "include"
+    elif method == "isotonic":
+        included[1:] = calibrator.edge_ties == 1
+    if not np.array_equal(counts, interior + included):
+        raise read.fail("counts", "interior_counts, plus 1 where a cut's row is included")
+    rows = sum(counts.tolist())
+    if (method in ("fixed_width", "isotonic") and rows != n) or rows > n or rows == 0:
+        raise read.fail("counts", "rows that add up to n_samples")
+    if method != "fixed_width":
+        _, run, cuts_in_run = np.unique(calibrator.edges, return_inverse=True, return_counts=True)
+        ties, tied = calibrator.edge_ties, calibrator.edges[1:] == calibrator.edges[:-1]
+        if (ties < cuts_in_run[run]).any() or (ties[1:] != ties[:-1])[tied].any():
+            raise read.fail(
+                "edge_ties", "the rows at each cut's score: alike for equal cuts, at least one a cut"
+            )
+    labels, positives = calibrator.edge_labels, calibrator.positives
+    joined = np.append(0, labels) * included if method == "isotonic" else np.append(labels, 0) * included
+    rounding = ROUNDING * (n if calibrator.soft_labels else 0)
+    if not _within(positives - calibrator.interior_positives - joined, 0, rounding):
+        raise read.fail("positives", "interior_positives, plus a cut's label where it is included")
+
+
+def _check_values(read: _Reader, calibrator: Calibrator) -> None:
+    """The values are the means that the counts say, where they are means of labels."""
+    if calibrator.method == "scaling_binning":
+        return
+    filled = calibrator.counts > 0
+    means = calibrator.positives[filled] / calibrator.counts[filled]
+    delta, steps = calibrator.delta, calibrator.n_bins + 4
+    excess = calibrator.values[filled] * (1 + delta) - means
+    if not _within(excess, delta, (1 + delta) * steps * ROUNDING):
+        raise read.fail("values", "positives / counts, but for delta and the steps that part equal ones")
 
 
 def _within(excess: NDArray[Any], most: float, rounding: float) -> bool:

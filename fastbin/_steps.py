@@ -162,14 +162,15 @@ def _blocks(scores: Column, labels: Column) -> Iterator[tuple[int, Column, Colum
         yield start, _validate.score_block(scores[start:stop]), labels[start:stop]
 
 
-def _nan_faults(has_nan: bool, scores: Column, start: int) -> Faults:
+def nan_faults(has_nan: bool, scores: Column, start: int) -> Faults:
+    """What is to be said of NaN scores, if there are any."""
     if not has_nan:
         return NO_FAULTS
     rows = np.flatnonzero(scores != scores)
     return Faults(n_nan=rows.size, first_nan=start + int(rows[0]))
 
 
-def _label_faults(labels: Column, start: int) -> Faults:
+def label_faults(labels: Column, start: int) -> Faults:
     """Labels that are not in [0, 1]; for integers, everything that is neither 0 nor 1 is outside."""
     outside = ~((labels >= 0) & (labels <= 1))
     if not outside.any():
@@ -178,7 +179,7 @@ def _label_faults(labels: Column, start: int) -> Faults:
     return Faults(n_labels=int(outside.sum()), first_label=start + first, label=labels[first].item())
 
 
-def _soft_words(labels: Column, faults: Faults) -> NDArray[np.int64]:
+def soft_words(labels: Column, faults: Faults) -> NDArray[np.int64]:
     """Label words, or zeros where the labels are unsound: then the fit ends in an error anyway."""
     return _fixedpoint.words(np.zeros(labels.size) if faults.n_labels else labels)
 
@@ -196,14 +197,14 @@ def _words(labels: Column, *, soft: bool) -> NDArray[np.int64]:
 def _run_collect(step: Step, scores: Column, labels: Column, offset: int) -> Partial:
     keys = np.empty(scores.size, np.uint64)
     block = _validate.score_block(scores)
-    faults = _nan_faults(order_keys(block, keys) > 0, block, offset)
+    faults = nan_faults(order_keys(block, keys) > 0, block, offset)
     narrow = _validate.binary_block(labels)
     if narrow is not None:
         return Partial(
             step.token, keys.size, pool=Pool(keys, _fixedpoint.binary_words(narrow)), faults=faults
         )
-    wrong = _label_faults(labels, offset)
-    pool = Pool(keys, _soft_words(labels, wrong))
+    wrong = label_faults(labels, offset)
+    pool = Pool(keys, soft_words(labels, wrong))
     return Partial(step.token, keys.size, soft=True, pool=pool, faults=faults + wrong)
 
 
@@ -226,7 +227,7 @@ def _count_binary(step: Step, scores: Column, labels: Column, offset: int) -> Pa
             has_nan = histogram_binary(block, narrow, step.cell_map, packed)
         else:
             has_nan = histogram_atoms(block, narrow, step.cell_map, step.atoms, packed)
-        faults += _nan_faults(has_nan, block, offset + start)
+        faults += nan_faults(has_nan, block, offset + start)
         if _is_due(start, block.size, ROWS_PER_HALF_WORD) or start + block.size == scores.size:
             totals[:, 0] += (packed & np.uint64(0xFFFFFFFF)).astype(np.int64)
             totals[:, 1] += (packed >> np.uint64(32)).astype(np.int64)
@@ -239,9 +240,9 @@ def _count_soft(step: Step, scores: Column, labels: Column, offset: int) -> Part
     faults = NO_FAULTS
     totals = np.zeros((step.n_cells, 3), np.int64)
     for start, block, label_block in _blocks(scores, labels):
-        wrong = _label_faults(label_block, offset + start)
-        has_nan = histogram_soft(block, _soft_words(label_block, wrong), step.cell_map, totals)
-        faults += wrong + _nan_faults(has_nan, block, offset + start)
+        wrong = label_faults(label_block, offset + start)
+        has_nan = histogram_soft(block, soft_words(label_block, wrong), step.cell_map, totals)
+        faults += wrong + nan_faults(has_nan, block, offset + start)
         if _is_due(start, block.size, _fixedpoint.ROWS_BETWEEN_CARRIES):
             _carry(totals)
     _carry(totals)

@@ -22,6 +22,8 @@ PREDICT = b"fb.pred "
 SORT = b"fb.sort "
 DELTA = b"fb.delta"
 TEXT = b"fb.text "
+SPLIT = b"fb.split"
+SECOND_PART = b"fb.part2"
 
 
 def mix(word: Words) -> Words:

@@ -100,6 +100,41 @@ def scores_and_labels(scores: ArrayLike, labels: ArrayLike) -> tuple[Array, Arra
     return score_column, label_column
 
 
+def unit_scores(scores: Array) -> None:
+    """Refuse scores outside [0, 1]; NaN is for the caller to report."""
+    if scores.size == 0 or (scores.min() >= 0 and scores.max() <= 1):
+        return
+    outside = np.flatnonzero((scores < 0) | (scores > 1))
+    if outside.size:
+        raise ValueError(
+            f"scores must be probabilities in [0, 1] for this method; found {outside.size} outside, first "
+            f"{scores[outside[0]]} at row {outside[0]}. Pass 1 / (1 + exp(-logit)), or use fit_uniform_mass."
+        )
+
+
+def coded_labels(labels: ArrayLike, positive: Any) -> ArrayLike:
+    """Labels as they are, or, where ``positive`` says which value counts as 1, whether they equal it."""
+    if positive is None:
+        return labels
+    array = unmasked(labels, "labels")
+    missing = array != array if array.dtype.kind in "fO" else np.zeros(array.shape, np.bool_)
+    if array.dtype.kind == "O":
+        missing = missing | np.array([one is None for one in array.ravel()]).reshape(array.shape)
+    if missing.any():
+        raise ValueError(
+            f"labels must not be missing; found {int(missing.sum())} missing, first at row "
+            f"{int(np.flatnonzero(missing)[0])}. Drop those rows from scores and labels alike."
+        )
+    is_positive = np.asarray(array == positive)
+    if is_positive.shape != array.shape or not is_positive.any():
+        values = np.unique(array.astype(str))[:5].tolist()
+        raise ValueError(
+            f"positive must be a value that the labels have; got {positive!r}, the labels have "
+            f"{', '.join(map(repr, values))}. Pass one of these."
+        )
+    return is_positive
+
+
 def nan_error(n_nan: int, first: int, remedy: str) -> ValueError:
     """The one message for NaN scores."""
     return ValueError(f"scores must not be NaN; found {n_nan} NaN, first at row {first}. {remedy}")

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from fastbin import _fixedpoint, _streams
 from fastbin._cellmaps import scores_of
 from fastbin._cuts import Cuts
+from fastbin._isotonic import Blocks
 from fastbin._kernels.ties import sums_between_cuts
 from fastbin.model import Calibrator
 
@@ -29,7 +30,7 @@ def calibrator_from_cuts(
     interior = np.empty((n_bins, 2), np.int64)
     sums_between_cuts(cuts.before, cuts.label, cuts.total, interior)
     counts, sums = interior_counts, interior
-    if boundary_points == "include":  # the cut's own row joins the bin below it; the last bin has none
+    if boundary_points != "exclude":  # the cut's own row joins the bin below it; the last bin has none
         counts = interior_counts + (np.arange(n_bins) < n_bins - 1)
         sums = interior.copy()
         sums[:-1] += cuts.label
@@ -37,13 +38,17 @@ def calibrator_from_cuts(
     values = _fixedpoint.quotients(sums, counts, soft=soft)
     if delta:
         values = (values + delta * _uniforms(seed, n_bins)) / (1.0 + delta)
+    edges, edge_keys = scores_of(cuts.keys), cuts.tie_keys
+    if boundary_points == "authors":  # right-closed: the cut itself stays below, the next key goes up
+        edge_keys = edge_keys + np.uint64(1)
+        edges = np.where(edge_keys == 0, np.nextafter(edges, np.inf), edges)  # past the last key
     return Calibrator(
         method="uniform_mass",
         n_samples=int(ranks[-1]) - 1,
         n_bins=n_bins,
         seed=seed,
-        edges=scores_of(cuts.keys),
-        edge_keys=cuts.tie_keys,
+        edges=edges,
+        edge_keys=edge_keys,
         edge_labels=_fixedpoint.numbers(cuts.label, soft=soft),
         edge_ties=cuts.ties,
         values=distinct(values),
@@ -53,6 +58,31 @@ def calibrator_from_cuts(
         interior_positives=_fixedpoint.numbers(interior, soft=soft),
         boundary_points=boundary_points,
         delta=delta,
+    )
+
+
+def calibrator_from_blocks(blocks: Blocks) -> Calibrator:
+    """A bin for each block of isotonic regression; a score at a cut is above it, whatever its key."""
+    soft, n_bins = blocks.soft, blocks.counts.size
+    # A block's first row is a cut, and not inside, where it is the only one at its score.
+    own_row = np.append(0, blocks.ties[1:] == 1)
+    first = np.where(own_row[:, None] > 0, blocks.first_sums, 0)
+    interior = blocks.sums - first
+    interior[:, 0], interior[:, 1] = _fixedpoint.carry(interior[:, 0], interior[:, 1])
+    return Calibrator(
+        method="isotonic",
+        n_samples=int(blocks.counts.sum()),
+        n_bins=n_bins,
+        seed=0,
+        edges=blocks.first_scores[1:],
+        edge_keys=np.zeros(n_bins - 1, np.uint64),
+        edge_labels=_fixedpoint.numbers(first[1:], soft=soft),
+        edge_ties=blocks.ties[1:],
+        values=distinct(_fixedpoint.quotients(blocks.sums, blocks.counts, soft=soft)),
+        counts=blocks.counts,
+        positives=_fixedpoint.numbers(blocks.sums, soft=soft),
+        interior_counts=blocks.counts - own_row,
+        interior_positives=_fixedpoint.numbers(interior, soft=soft),
     )
 
 

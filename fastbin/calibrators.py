@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastbin import _fixedpoint, _streams, _validate
+from fastbin import _fixedpoint, _fixedwidth, _splitting, _streams, _validate
 from fastbin._cellmaps import keys_of, sample_of
 from fastbin._cuts import find_cuts
+from fastbin._fixedwidth import Empty
+from fastbin._isotonic import isotonic_blocks
 from fastbin._parallel import parallel_map, row_ranges
 from fastbin._pools import Pool
+from fastbin._scalingbinning import with_mean_scores
 from fastbin._steps import Partial, run_step
-from fastbin._values import calibrator_from_cuts
+from fastbin._values import calibrator_from_blocks, calibrator_from_cuts
 from fastbin.bounds import boundary_ranks
-from fastbin.model import BoundaryPoints, Calibrator, Rng
+from fastbin.model import BoundaryPoints, Calibrator, Compat, Rng
 from fastbin.passes import COLLECT_ROWS, GATHER_ROWS, FitPlan
+from fastbin.planning import auto_bins
+
+if TYPE_CHECKING:
+    from fastbin.platt import PlattScaler
 
 ROWS_PER_GATHERED = 128  # in memory, gathering this share of the rows is cheaper than another pass
 PART_ROWS = 1 << 22  # a part's result is about a megabyte; Ctrl-C waits for one part
@@ -29,6 +40,8 @@ def fit_uniform_mass(
     delta: float = 0.0,
     rng: Rng = 0,
     threads: int | None = None,
+    positive: object = None,
+    compat: Compat | None = None,
 ) -> Calibrator:
     """Fit uniform-mass histogram binning without sample splitting (Algorithm 1 of Gupta and Ramdas).
 
@@ -50,6 +63,11 @@ def fit_uniform_mass(
         Seed of the tie keys; with the default the same data always give the same calibrator.
     threads : int, optional
         None means all cores of the process. The result does not depend on it.
+    positive : object, optional
+        Which label value counts as 1, for labels that are text or other codes; all others count as 0.
+    compat : {"authors"}, optional
+        The authors' published code in place of their algorithm: the ranks are cut as by numpy.array_split,
+        cells are right-closed, and the row at a cut is averaged into the bin below it.
 
     Returns
     -------
@@ -74,13 +92,20 @@ def fit_uniform_mass(
     >>> round(calibrator.guarantee(alpha=0.1).conditional, 3)
     0.026
     """
-    score_column, label_column = _validate.scores_and_labels(scores, labels)
+    score_column, label_column = _validate.scores_and_labels(scores, _validate.coded_labels(labels, positive))
     n = score_column.size
+    if compat is not None:
+        _validate.choice(compat, "compat", ("authors",))
+        if boundary_points != "exclude" or delta != 0:
+            raise ValueError(
+                f"compat='authors' fixes the boundary points and has no delta; got boundary_points="
+                f"{boundary_points!r} and delta={delta}. Leave them out."
+            )
     # Handing a small job to another thread takes longer than the job.
     n_threads = _validate.thread_number(1 if threads is None and n <= COLLECT_ROWS else threads)
     plan = FitPlan(
         n_bins,
-        boundary_points=boundary_points,
+        boundary_points=boundary_points if compat is None else compat,
         delta=delta,
         rng=rng,
         n_samples=n,
@@ -99,6 +124,251 @@ def fit_uniform_mass(
 
         plan.feed(parallel_map(run, parts, n_threads))
     return plan.finish()
+
+
+def fit_sample_split(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    n_bins: int,
+    *,
+    split: float = 0.5,
+    rng: Rng = 0,
+    threads: int | None = None,
+    positive: object = None,
+) -> Calibrator:
+    """Fit uniform-mass binning with sample splitting: one part of the rows cuts, the other part is averaged.
+
+    Parameters
+    ----------
+    scores, labels
+        As for :func:`fit_uniform_mass`.
+    n_bins : int
+        Number of bins; needs ``floor(split * n) >= 2 * n_bins - 1``.
+    split : float
+        Share of the rows that choose the cuts: the ``floor(split * n)`` rows whose positions have the smallest
+        hash. So the result depends on the order of the rows.
+    rng : int, numpy.random.Generator or None
+        Seed of the split and of the tie keys.
+    threads : int, optional
+        None means all cores of the process. The result does not depend on it.
+    positive : object, optional
+        Which label value counts as 1.
+
+    Returns
+    -------
+    Calibrator
+        ``counts`` are the rows of the second part. A bin in which none fell has their overall mean label for
+        its value, and no guarantee.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastbin as fb
+    >>> rng = np.random.default_rng(0)
+    >>> scores = rng.random(10_000)
+    >>> labels = rng.random(10_000) < scores**2
+    >>> calibrator = fb.fit_sample_split(scores, labels, n_bins=5, split=0.2)
+    >>> int(calibrator.counts.sum())
+    8000
+    >>> round(calibrator.guarantee(alpha=0.1).conditional, 3)
+    0.029
+    """
+    score_column, label_column = _validate.scores_and_labels(scores, _validate.coded_labels(labels, positive))
+    return _splitting.fit(
+        score_column,
+        label_column,
+        _validate.bin_number(n_bins),
+        _validate.probability(split, "split"),
+        _streams.seed_from(rng),
+        _validate.thread_number(threads),
+    )
+
+
+def fit_fixed_width(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    n_bins: int,
+    *,
+    empty: Empty = "midpoint",
+    threads: int | None = None,
+    positive: object = None,
+) -> Calibrator:
+    """Fit histogram binning on cells of equal width over [0, 1].
+
+    Parameters
+    ----------
+    scores : array_like
+        Probabilities in [0, 1].
+    labels : array_like
+        As for :func:`fit_uniform_mass`.
+    n_bins : int
+        Number of cells; cell i is ``[i/n_bins, (i+1)/n_bins)``, the last one closed.
+    empty : {"midpoint", "nearest", "raise"}
+        What stands in a cell without rows: its midpoint, the value of the nearest cell that has some (of two
+        the lower), or an error.
+    threads : int, optional
+        None means all cores of the process. The result does not depend on it.
+    positive : object, optional
+        Which label value counts as 1.
+
+    Returns
+    -------
+    Calibrator
+
+    Examples
+    --------
+    >>> import fastbin as fb
+    >>> calibrator = fb.fit_fixed_width([0.1, 0.2, 0.3, 0.8], [0, 1, 1, 1], n_bins=4)
+    >>> calibrator.counts, calibrator.values
+    (array([2, 1, 0, 1]), array([0.5  , 1.   , 0.625, 1.   ]))
+    """
+    score_column, label_column = _validate.scores_and_labels(scores, _validate.coded_labels(labels, positive))
+    number = _validate.bin_number(n_bins)
+    _validate.choice(empty, "empty", ("midpoint", "nearest", "raise"))
+    n_threads = _validate.thread_number(threads)
+    _validate.unit_scores(score_column)
+    return _fixedwidth.fit(score_column, label_column, number, empty, n_threads)
+
+
+def fit_isotonic(
+    scores: ArrayLike, labels: ArrayLike, *, threads: int | None = None, positive: object = None
+) -> Calibrator:
+    """Fit isotonic regression as a binning: the step function of the pooled adjacent violators.
+
+    Parameters
+    ----------
+    scores, labels
+        As for :func:`fit_uniform_mass`. Rows of equal score are pooled, exactly.
+    threads : int, optional
+        None means all cores of the process. The result does not depend on it.
+    positive : object, optional
+        Which label value counts as 1.
+
+    Returns
+    -------
+    Calibrator
+        One bin for each block: it begins at the block's first score and ends where the next block begins.
+
+    Notes
+    -----
+    At the calibration scores it is the usual isotonic regression; between blocks it does not interpolate,
+    because a binning is what the theory covers. The guarantee is a union over all intervals.
+
+    Examples
+    --------
+    >>> import fastbin as fb
+    >>> calibrator = fb.fit_isotonic([0.1, 0.2, 0.3, 0.4, 0.5], [0, 1, 0, 1, 1])
+    >>> calibrator.edges, calibrator.values
+    (array([0.2, 0.4]), array([0. , 0.5, 1. ]))
+    """
+    score_column, label_column = _validate.scores_and_labels(scores, _validate.coded_labels(labels, positive))
+    blocks = isotonic_blocks(score_column, label_column, _validate.thread_number(threads))
+    return calibrator_from_blocks(blocks)
+
+
+def fit_scaling_binning(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    n_bins: int,
+    *,
+    rng: Rng = 0,
+    threads: int | None = None,
+    positive: object = None,
+) -> Calibrator:
+    """Fit scaling-binning: the cuts of uniform mass, and in each bin the mean score in place of the mean label.
+
+    Parameters
+    ----------
+    scores : array_like
+        Probabilities in [0, 1], for example those of a fitted scaling.
+    labels, n_bins, rng, threads, positive
+        As for :func:`fit_uniform_mass`.
+
+    Returns
+    -------
+    Calibrator
+        Without a guarantee beforehand; ``certificate()`` gives the bound that these labels support.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastbin as fb
+    >>> scores = np.linspace(0, 1, 99)
+    >>> calibrator = fb.fit_scaling_binning(scores, scores > 0.5, n_bins=4)
+    >>> calibrator.values.round(3)
+    array([0.117, 0.372, 0.628, 0.883])
+    >>> calibrator.guarantee().holds, calibrator.certificate().round(2)
+    (False, array([0.12, 0.37, 0.37, 0.12]))
+    """
+    column = _validate.score_array(scores)
+    fitted = fit_uniform_mass(column, labels, n_bins, rng=rng, threads=threads, positive=positive)
+    _validate.unit_scores(column)
+    return with_mean_scores(fitted, column, _validate.thread_number(threads))
+
+
+def fit(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    method: str = "uniform_mass",
+    n_bins: int | Literal["auto"] = "auto",
+    *,
+    rng: Rng = 0,
+    threads: int | None = None,
+    **options: Any,
+) -> Calibrator | PlattScaler:
+    """Fit a calibrator by the name of its method.
+
+    Parameters
+    ----------
+    scores, labels
+        As for :func:`fit_uniform_mass`.
+    method : str
+        "uniform_mass", "uniform_mass_original" (the cut's own row averaged in), "sample_split", "fixed_width",
+        "isotonic", "scaling_binning" or "platt".
+    n_bins : int or "auto"
+        "auto": the cube root of n, or the most bins whose exact conditional epsilon is at most 0.1 at alpha =
+        0.1, whichever is less; at least 1. Choice and reason are in the result's ``note``. Isotonic regression
+        and Platt scaling choose for themselves.
+    rng : int, numpy.random.Generator or None
+        For methods that draw.
+    threads : int, optional
+        None means all cores of the process.
+    **options
+        What the function of that method takes besides.
+
+    Returns
+    -------
+    Calibrator or PlattScaler
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastbin as fb
+    >>> scores = np.linspace(0, 1, 1000)
+    >>> calibrator = fb.fit(scores, scores > 0.5)
+    >>> calibrator.n_bins, calibrator.note[:46]
+    (6, 'n_bins = 6: the most bins that keep every valu')
+    """
+    _validate.choice(method, "method", tuple(_METHODS))
+    function, uses, given = _METHODS[method]
+    arguments: dict[str, Any] = {**given, **options}
+    if "rng" in uses:
+        arguments["rng"] = rng
+    if "threads" in uses:
+        arguments["threads"] = threads
+    if "n_bins" not in uses:
+        if n_bins != "auto":
+            raise ValueError(f"n_bins must be left out for method={method!r}, which chooses; got {n_bins}.")
+        fitted: Calibrator | PlattScaler = function(scores, labels, **arguments)
+        return fitted
+    if n_bins != "auto":
+        if isinstance(n_bins, str):
+            raise ValueError(f"n_bins must be an integer of at least 1 or 'auto'; got {n_bins!r}.")
+        chosen: Calibrator = function(scores, labels, n_bins, **arguments)
+        return chosen
+    number, reason = auto_bins(max(_validate.score_array(scores).size, 1))
+    automatic: Calibrator = function(scores, labels, number, **arguments)
+    return replace(automatic, note=f"n_bins = {number}: {reason}")
 
 
 def fit_counts(
@@ -193,3 +463,24 @@ def _count_column(values: ArrayLike, name: str) -> NDArray[np.int64]:
         first = int(np.flatnonzero(array < 0)[0])
         raise ValueError(f"{name} must be at least 0; found {array[first]} at row {first}. Check the counts.")
     return array.astype(np.int64)
+
+
+def _fit_platt(scores: ArrayLike, labels: ArrayLike, **options: Any) -> PlattScaler:
+    from fastbin.platt import fit_platt  # noqa: PLC0415 - no other method needs it
+
+    return fit_platt(scores, labels, **options)
+
+
+_METHODS: dict[str, tuple[Callable[..., Any], tuple[str, ...], dict[str, Any]]] = {
+    "uniform_mass": (fit_uniform_mass, ("n_bins", "rng", "threads"), {}),
+    "uniform_mass_original": (
+        fit_uniform_mass,
+        ("n_bins", "rng", "threads"),
+        {"boundary_points": "include"},
+    ),
+    "sample_split": (fit_sample_split, ("n_bins", "rng", "threads"), {}),
+    "fixed_width": (fit_fixed_width, ("n_bins", "threads"), {}),
+    "isotonic": (fit_isotonic, ("threads",), {}),
+    "scaling_binning": (fit_scaling_binning, ("n_bins", "rng", "threads"), {}),
+    "platt": (_fit_platt, (), {}),
+}

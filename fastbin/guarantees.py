@@ -1,21 +1,11 @@
-"""Which theorem covers a fit, and the number it gives. Where none does, there is a reason and no number."""
+"""What a fitted calibrator promises: numbers with their assumptions, or the reason why there are none."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-
-from fastbin import _validate, bounds
-
-if TYPE_CHECKING:
-    from fastbin.model import Calibrator
-
-Method = Literal["exact", "bonferroni", "hoeffding", "paper_sharp", "paper"]
-METHODS: tuple[Method, ...] = get_args(Method)
-BINOMIAL_METHODS = ("exact", "bonferroni")
 
 ASSUMPTIONS = (
     "calibration rows and future rows are independent draws from one distribution",
@@ -23,14 +13,6 @@ ASSUMPTIONS = (
     "the number of bins, the method and the seed were not chosen by looking at these labels",
     "a score equal to a cut is broken by a fresh key (row_ids, or a generator kept between calls)",
 )
-
-THEOREMS = {
-    "exact": "exact binomial tails, Sidak over bins",
-    "bonferroni": "exact binomial tails, union over bins",
-    "hoeffding": "Hoeffding's inequality with the sharp bin count, Sidak over bins",
-    "paper_sharp": "Gupta and Ramdas (2021) with the sharp bin count",
-    "paper": "Gupta and Ramdas (2021) as printed",
-}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -157,91 +139,3 @@ class Guarantee:
 
 def _for_json(bound: float | None) -> float | None:
     return bound if bound is not None and np.isfinite(bound) else None
-
-
-def uniform_mass_guarantee(
-    calibrator: Calibrator, alpha: float, method: Method | None, candidates: int
-) -> Guarantee:
-    """Theorems 1 and 2 and Corollary 1 for a uniform-mass fit, in the sharpest form that covers it."""
-    alpha = _validate.probability(alpha, "alpha")
-    tried = _validate.at_least_one(candidates, "candidates")
-    if method is None:
-        method = "hoeffding" if calibrator.soft_labels else "exact"
-    _validate.choice(method, "method", METHODS)
-    n, n_bins, level = calibrator.n_samples, calibrator.n_bins, alpha / tried
-    if calibrator.soft_labels and method in BINOMIAL_METHODS:
-        return Guarantee(
-            alpha, n, n_bins, method, None, None, None, None, False,
-            "exact binomial bounds are proved for 0/1 labels, and these labels are fractions; "
-            "method='hoeffding' covers them",
-            (),
-        )  # fmt: skip
-
-    delta = calibrator.delta
-    conditional = bounds.conditional_epsilon(n, n_bins, level, method=method, delta=delta)
-    # A union over bins plays no part in a statement about one row: its marginal form is the exact one.
-    for_one_row = "exact" if method == "bonferroni" else method
-    marginal = bounds.marginal_epsilon(n, n_bins, level, method=for_one_row, delta=delta)
-    on_average: Literal["exact", "paper"] = "paper" if method == "paper" else "exact"
-    # An average over the data says nothing about the one fit that was chosen by looking at it.
-    expected_ece = bounds.expected_ece(n, n_bins, method=on_average, delta=delta) if tried == 1 else None
-    per_bin = _per_bin_epsilon(calibrator, level, method)
-    reason = THEOREMS[method]
-    if calibrator.boundary_points == "include":
-        # Corollary 1: the cut's own label moves a mean of at least floor((n+1)/B) labels by at most this.
-        smallest = n // n_bins if method == "paper" else (n + 1) // n_bins
-        conditional += 1.0 / smallest
-        marginal += 1.0 / smallest
-        if expected_ece is not None:
-            expected_ece += (n_bins - 1) / (n + 1)
-        per_bin = per_bin + 1.0 / smallest
-        reason += ", cut points averaged in (Corollary 1)"
-    if delta:
-        reason += f", values perturbed by delta={delta:g} (Algorithm 2)"
-    if tried > 1:
-        reason += f", alpha shared by {tried} candidates; no bound on the expected error of a chosen fit"
-    per_bin.flags.writeable = False
-    return Guarantee(
-        alpha, n, n_bins, method, conditional, marginal, expected_ece, per_bin, True, reason,
-        _assumptions(tried),
-    )  # fmt: skip
-
-
-def _assumptions(candidates: int) -> tuple[str, ...]:
-    if candidates == 1:
-        return ASSUMPTIONS
-    chosen = f"the labels chose among at most {candidates} combinations of bins, method and seed"
-    return (*ASSUMPTIONS[:2], chosen, *ASSUMPTIONS[3:])
-
-
-def sidak_level(alpha: float, n_bins: int) -> float:
-    """The level per bin at which n_bins independent statements hold together with probability 1 - alpha."""
-    return float(-np.expm1(np.log1p(-alpha) / n_bins))
-
-
-def _per_bin_epsilon(calibrator: Calibrator, alpha: float, method: str) -> NDArray[np.float64]:
-    """Each bin's own epsilon from its own count; smaller bins get larger ones."""
-    per_size = bounds.binomial_epsilon if method in BINOMIAL_METHODS else bounds.hoeffding_epsilon
-    independent = method in ("exact", "hoeffding")
-    level = sidak_level(alpha, calibrator.n_bins) if independent else alpha / calibrator.n_bins
-    sizes, owner = np.unique(calibrator.interior_counts, return_inverse=True)
-    delta = calibrator.delta
-    extra = delta if method in ("paper", "paper_sharp") else delta / (1.0 + delta)
-    return np.asarray(np.array([float(per_size(int(m), level)) for m in sizes])[owner] + extra)
-
-
-def intervals(calibrator: Calibrator, alpha: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Simultaneous intervals for E[Y | bin]: independent across bins given the cuts, hence Sidak."""
-    level = sidak_level(_validate.probability(alpha, "alpha"), calibrator.n_bins)
-    counts, positives = calibrator.interior_counts, calibrator.interior_positives
-    if not calibrator.soft_labels:
-        lower, upper = bounds.clopper_pearson(positives, counts, level)
-        return np.asarray(lower, np.float64), np.asarray(upper, np.float64)
-    means, half_width = positives / counts, np.asarray(bounds.hoeffding_epsilon(counts, level))
-    return np.maximum(means - half_width, 0.0), np.minimum(means + half_width, 1.0)
-
-
-def certificate(calibrator: Calibrator, alpha: float) -> NDArray[np.float64]:
-    """How far each value can be from any point of its bin's interval."""
-    lower, upper = intervals(calibrator, alpha)
-    return np.maximum(calibrator.values - lower, upper - calibrator.values)

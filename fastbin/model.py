@@ -16,11 +16,13 @@ from fastbin._lazy import lazy
 from fastbin._lookup import CutTable
 from fastbin._parallel import fresh_array
 from fastbin._rowids import ids_from
-from fastbin.guarantees import Guarantee, Method, certificate, intervals, uniform_mass_guarantee
+from fastbin._theorems import Method, certificate, guarantee, intervals
+from fastbin.guarantees import Guarantee
 
 Rng = int | np.integer[Any] | np.random.Generator | None
 NanPolicy = Literal["raise", "propagate"]
 BoundaryPoints = Literal["exclude", "include"]
+Compat = Literal["authors"]
 
 ARRAY_FIELDS = (
     "edges", "edge_keys", "edge_labels", "edge_ties", "values", "counts", "positives", "interior_counts",
@@ -75,10 +77,15 @@ class Calibrator:
         Rows and label sum that each value was averaged over (sums are float64 for soft labels).
     interior_counts, interior_positives : ndarray
         The same strictly between cuts: what the theorems use.
-    boundary_points : {"exclude", "include"}
-        Whether a cut's own row is averaged into the bin below it.
+    boundary_points : {"exclude", "include", "authors"}
+        Whether a cut's own row is averaged into the bin below it; "authors": it is, and the bins are the
+        groups of the authors' own code.
     delta : float
         Algorithm 2's perturbation of the values.
+    base_bins : int
+        Bins before :meth:`merge_adjacent`; 0 where nothing was merged.
+    note : str
+        Why there are this many bins, where that was not the caller's choice.
 
     Examples
     --------
@@ -107,6 +114,8 @@ class Calibrator:
     interior_positives: NDArray[Any]
     boundary_points: str = "exclude"
     delta: float = 0.0
+    base_bins: int = 0
+    note: str = ""
 
     def __post_init__(self) -> None:
         for name in ARRAY_FIELDS:
@@ -253,8 +262,8 @@ class Calibrator:
         alpha : float
             Probability that the statement fails.
         method : str, optional
-            "exact", "bonferroni", "hoeffding", "paper_sharp" or "paper"; None is the sharpest that covers
-            this fit.
+            "exact", "bonferroni", "hoeffding", "paper_sharp" or "paper", and "a_priori" for a sample split;
+            None is the sharpest that covers this fit. A method that is not for this fit is refused.
         candidates : int
             How many calibrators (numbers of bins, methods, seeds) these labels chose among: alpha is
             divided by it.
@@ -273,7 +282,7 @@ class Calibrator:
         >>> round(calibrator.guarantee(alpha=0.1).conditional, 4)
         0.1313
         """
-        return uniform_mass_guarantee(self, alpha, method, candidates)
+        return guarantee(self, alpha, method, candidates)
 
     def intervals(self, alpha: float = 0.1) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """One interval per bin for E[Y | bin]; with probability 1 - alpha all hold at once.
@@ -324,6 +333,50 @@ class Calibrator:
         array([0.07, 0.07])
         """
         return certificate(self, alpha)
+
+    def merge_adjacent(
+        self,
+        rule: Literal["monotone", "prune", "equal"] = "monotone",
+        *,
+        n_bins: int | None = None,
+        alpha: float = 0.05,
+    ) -> Calibrator:
+        """The same with some neighbouring bins merged, as their labels suggest, and a guarantee that allows for it.
+
+        Parameters
+        ----------
+        rule : {"monotone", "prune", "equal"}
+            "monotone": merge until the values rise with the score. "prune": merge the closest neighbours until
+            ``n_bins`` are left. "equal": merge neighbours whose means do not differ at level ``alpha``, the
+            closest first.
+        n_bins : int, optional
+            For "prune".
+        alpha : float
+            For "equal"; it decides what is merged, and takes nothing from the guarantee.
+
+        Returns
+        -------
+        Calibrator
+            A merged bin averages all labels between its outer cuts, those at the inner cuts included.
+
+        Notes
+        -----
+        The guarantee is a union over all groups of neighbouring bins, so any rule may choose them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fastbin as fb
+        >>> rng = np.random.default_rng(0)
+        >>> scores = rng.random(2_000)
+        >>> calibrator = fb.fit_uniform_mass(scores, rng.random(2_000) < 0.5 * scores, n_bins=40)
+        >>> merged = calibrator.merge_adjacent()
+        >>> merged.n_bins < 40, bool((np.diff(merged.values) > 0).all())
+        (True, True)
+        """
+        from fastbin._merging import merge_adjacent  # noqa: PLC0415 - it imports this module
+
+        return merge_adjacent(self, rule, n_bins, alpha)
 
     def summary(self) -> str:
         """The bins as a table.
@@ -473,7 +526,7 @@ class Calibrator:
             self._warn_of_repeated_keys(column[ties])
 
     def _warn_of_repeated_keys(self, tied_scores: NDArray[Any]) -> None:
-        tied_edges = self.edges[self.edge_ties > 1]
+        tied_edges = self.edges[(self.edge_ties > 1) & (self.edge_keys > 0)]  # below key 0 nothing falls
         n_affected = int(np.isin(tied_scores, tied_edges).sum())
         if n_affected:
             warnings.warn(
@@ -518,14 +571,18 @@ def _summary(calibrator: Calibrator) -> str:
     digits = ".4f" if calibrator.soft_labels else "d"
     width = max(7, len(str(int(calibrator.counts.max()))) + 2)
     counted = f"{'rows':>{width}}{'positives':>{width + 5}}"
+    bins = "1 bin" if calibrator.n_bins == 1 else f"{calibrator.n_bins} bins"
+    merged = f", merged from {calibrator.base_bins}," if calibrator.base_bins else ""
     lines = [
-        f"{calibrator.method} calibrator: {calibrator.n_bins} bins from {calibrator.n_samples:,} rows",
+        f"{calibrator.method} calibrator: {bins}{merged} from {calibrator.n_samples:,} rows",
+        *([calibrator.note] if calibrator.note else []),
         "",
         f"{'bin':>4}{'from score':>15}{'to score':>15}{counted}{'value':>13}",
     ]
     lines += [
         f"{b + 1:>4}{edges[b]:>15}{edges[b + 1]:>15}{calibrator.counts[b]:>{width}d}"
         f"{calibrator.positives[b]:>{width + 5}{digits}}{calibrator.values[b]:>13.6f}"
+        f"{'' if calibrator.counts[b] else '  (empty)'}"
         for b in range(calibrator.n_bins)
     ]
     return "\n".join(lines)

@@ -25,7 +25,7 @@ from fastbin._pools import NO_ROWS, Pool
 from fastbin._steps import Partial, Step, merge
 from fastbin._values import calibrator_from_cuts
 from fastbin.bounds import boundary_ranks
-from fastbin.model import BoundaryPoints, Calibrator, Rng
+from fastbin.model import BoundaryPoints, Calibrator, Compat, Rng
 
 COLLECT_ROWS = 1 << 15  # a fit this small gathers everything in its first step
 FEWEST_CELLS = 1 << 12
@@ -46,8 +46,9 @@ class FitPlan:
     ----------
     n_bins : int
         Number of bins.
-    boundary_points : {"exclude", "include"}
-        Whether a cut's own label stays out of the means (Algorithm 1) or goes into the bin below.
+    boundary_points : {"exclude", "include", "authors"}
+        Whether a cut's own label stays out of the means (Algorithm 1) or goes into the bin below; "authors":
+        as ``fit_uniform_mass`` with ``compat="authors"``.
     delta : float
         Algorithm 2's perturbation of the values.
     rng : int, numpy.random.Generator or None
@@ -78,7 +79,7 @@ class FitPlan:
         self,
         n_bins: int,
         *,
-        boundary_points: BoundaryPoints = "exclude",
+        boundary_points: BoundaryPoints | Compat = "exclude",
         delta: float = 0.0,
         rng: Rng = 0,
         n_samples: int | None = None,
@@ -88,14 +89,16 @@ class FitPlan:
         threads: int = 1,
     ) -> None:
         self.n_bins = _validate.bin_number(n_bins)
-        self.boundary_points = _validate.choice(boundary_points, "boundary_points", ("exclude", "include"))
+        self.boundary_points = _validate.choice(
+            boundary_points, "boundary_points", ("exclude", "include", "authors")
+        )
         self.delta = _validate.perturbation(delta)
         self.seed = _streams.seed_from(rng)
         self.gather_rows = _validate.at_least_one(gather_rows, "gather_rows")
         self.threads = _validate.thread_number(threads)
         self.n_samples = n_samples
         if n_samples is not None:
-            _validate.enough_samples(_validate.at_least_one(n_samples, "n_samples"), self.n_bins)
+            self._ranks_of(_validate.at_least_one(n_samples, "n_samples"))
         self._n = 0
         self._soft = False
         self._hint = None if hint is None else _validate.score_array(hint, "hint")
@@ -159,9 +162,8 @@ class FitPlan:
                     f"n_samples must be the number of rows fed; it was given as {self.n_samples}, and "
                     f"{merged.n_rows} rows were fed. Feed every part once, or leave n_samples out."
                 )
-            _validate.enough_samples(merged.n_rows, self.n_bins)
             self._n = merged.n_rows
-            self._ranks = boundary_ranks(self._n, self.n_bins)
+            self._ranks = self._ranks_of(self._n)
         elif merged.n_rows != self._n:
             raise RuntimeError(
                 f"the data changed during the fit: {self._n} rows in the first pass, {merged.n_rows} now. "
@@ -194,6 +196,20 @@ class FitPlan:
         if self._calibrator is None:
             raise RuntimeError("this fit is not done; feed the results of step() until it returns None.")
         return self._calibrator
+
+    def _ranks_of(self, n: int) -> NDArray[np.int64]:
+        """The ranks of the cuts among n rows, with 0 and n + 1 around them; refuses too few rows."""
+        if self.boundary_points != "authors":
+            _validate.enough_samples(n, self.n_bins)
+            return boundary_ranks(n, self.n_bins)
+        if n < self.n_bins:
+            raise ValueError(
+                f"n_bins={self.n_bins} needs at least as many rows; got n = {n}. Pass at most n_bins={n}."
+            )
+        # numpy.array_split: the first n % B groups have one row more.
+        groups = np.arange(1, self.n_bins)
+        ends = groups * (n // self.n_bins) + np.minimum(groups, n % self.n_bins)
+        return np.concatenate([[0], ends, [n + 1]])
 
     def _next_token(self) -> str:
         """A partial result of another step, or of another plan, must not be taken for one of this step."""

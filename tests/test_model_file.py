@@ -117,7 +117,7 @@ def test_a_loaded_model_predicts_and_promises_the_same(saved):
 def test_the_file_is_written_as_promised(saved):
     text = saved.read_text(encoding="utf-8")
     data = json.loads(text)
-    assert data["schema_version"] == 1
+    assert data["schema_version"] == 2
     assert all(len(key) == 16 and int(key, 16) >= 0 for key in data["edge_keys"])
     assert data["values"] == small().values.tolist()
     infinite = FITS["infinite edges"]().to_dict()["edges"]
@@ -258,7 +258,7 @@ def swap(x):
 
 
 UNSOUND = {
-    "unknown schema": ("schema_version", 2, ("schema", r"\b2\b", "upgrade")),
+    "unknown schema": ("schema_version", 3, ("schema", r"\b3\b", "upgrade")),
     "schema as text": ("schema_version", "1", ("schema",)),
     "schema missing": ("schema_version", None, ("schema",)),
     "another format": ("format", "joblib", ("format", "joblib")),
@@ -308,7 +308,7 @@ UNSOUND = {
     "n_samples 0": ("n_samples", 0, ("n_samples",)),
     "n_samples bool": ("n_samples", True, ("n_samples",)),
     "n_samples float": ("n_samples", 60.0, ("n_samples",)),
-    "n_samples too few": ("n_samples", 8, ("n_samples",)),
+    "n_samples too few": ("n_samples", 8, ("n_samples|counts",)),
     "n_samples other": ("n_samples", 61, ("interior_counts|n_samples",)),
     "n_samples 2^63": ("n_samples", 2**63, ("n_samples",)),
     "n_bins 0": ("n_bins", 0, ("n_bins",)),

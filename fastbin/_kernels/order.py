@@ -87,7 +87,8 @@ def sort_words(words, scratch, counts):
     for i in range(words.size):
         low, high = min(low, words[i]), max(high, words[i])
     shift = np.uint64(0)
-    while ((high - low) >> shift) + np.uint64(2) > np.uint64(counts.size):
+    # Not `+ 2 > counts.size`: words 0 and 2**64 - 1 are possible, and the sum would wrap around.
+    while ((high - low) >> shift) > np.uint64(counts.size - 2):
         shift += np.uint64(1)
     counts[:] = 0
     for i in range(words.size):

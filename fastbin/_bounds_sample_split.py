@@ -64,7 +64,7 @@ def _law(n: int, a: int, b: int) -> Law:
     """BetaBinomial(n; a, b) on 0 .. n; b = 0 puts all points into the one bin."""
     count = np.arange(n + 1)
     if b == 0:
-        return (count == n).astype(np.float64)
+        return np.asarray(count == n, np.float64)
     log_choose = gammaln(n + 1) - gammaln(count + 1) - gammaln(n - count + 1)
     probabilities = np.exp(log_choose + betaln(count + a, n - count + b) - betaln(a, b))
     # The quotient removes most of the rounding of log-gammas of order n log n.

@@ -249,7 +249,11 @@ def _split_binary(
 
 
 def select_row_key(state: np.uint64, n: int, rank: int, threads: int) -> np.uint64:
-    """The key of that rank among the keys of rows 0 .. n - 1 of a stream; they are generated, never stored."""
+    """The key of that rank among those of rows 0 .. n - 1 of a stream; many are generated, never stored."""
+    if n <= SMALL_GROUP:
+        few = np.empty(n, np.uint64)
+        row_keys(state, few)
+        return np.uint64(np.partition(few, rank - 1)[rank - 1])
     keys, _, _ = _split_large_group(state, n, 0, np.array([rank]), threads)
     return np.uint64(keys[0])
 

@@ -46,8 +46,8 @@ def _filled(means: NDArray[np.float64], empty: str) -> NDArray[np.float64]:
         return means
     if empty == "raise":
         raise ValueError(
-            f"every cell must hold a row with empty='raise'; found {missing.size} empty of {means.size}, first "
-            f"cell {missing[0] + 1}. Pass fewer bins, or empty='midpoint' or 'nearest'."
+            f"every cell must hold a row with empty='raise'; found {missing.size} empty of {means.size}, "
+            f"first cell {missing[0] + 1}. Pass fewer bins, or empty='midpoint' or 'nearest'."
         )
     values = means.copy()
     if empty == "midpoint":

@@ -5,8 +5,10 @@ A merged bin averages all labels strictly between its outer cuts, those of the i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -46,7 +48,7 @@ def merge_adjacent(calibrator: Calibrator, rule: str, n_bins: int | None, alpha:
         )
     if (rule == "prune") != (n_bins is not None):
         raise ValueError(
-            f"n_bins must be given with rule='prune' and with no other; got rule={rule!r} and n_bins={n_bins}. "
+            f"n_bins must be given with rule='prune' and no other; got rule={rule!r} and n_bins={n_bins}. "
             "Pass for example rule='prune', n_bins=5."
         )
     groups = [
@@ -58,11 +60,10 @@ def merge_adjacent(calibrator: Calibrator, rule: str, n_bins: int | None, alpha:
     if rule == "monotone":
         merged = _monotone(groups, _joiner(calibrator))
     elif rule == "prune":
-        wanted = _validate.bin_number(n_bins)
-        merged = _greedy(groups, _joiner(calibrator), lambda cost, left: left > wanted)
+        merged = _greedy(groups, _joiner(calibrator), fewest=_validate.bin_number(n_bins))
     else:
         limit = float(ndtri(1 - level / 2)) ** 2
-        merged = _greedy(groups, _joiner(calibrator), lambda cost, left: cost <= limit, scaled=True)
+        merged = _greedy(groups, _joiner(calibrator), limit=limit, scaled=True)
     return _with_groups(calibrator, merged)
 
 
@@ -98,16 +99,20 @@ def _monotone(groups: list[_Group], join: Callable[[_Group, _Group], _Group]) ->
 def _greedy(
     groups: list[_Group],
     join: Callable[[_Group, _Group], _Group],
-    goes_on: Callable[[float, int], bool],
     *,
+    fewest: int = 1,
+    limit: float = math.inf,
     scaled: bool = False,
 ) -> list[_Group]:
-    """Join the two neighbours whose means are closest, by squared error or in standard errors, and again."""
+    """Join the two neighbours whose means are closest, by squared error or in standard errors, and again.
+
+    Until ``fewest`` groups are left, or the closest are further apart than the limit.
+    """
     left = list(groups)
-    costs = [_cost(a, b, scaled=scaled) for a, b in zip(left, left[1:], strict=False)]
-    while costs:
+    costs = [_cost(a, b, scaled=scaled) for a, b in pairwise(left)]
+    while len(left) > fewest:
         at = int(np.argmin(costs))
-        if not goes_on(costs[at], len(left)):
+        if costs[at] > limit:
             break
         left[at : at + 2] = [join(left[at], left[at + 1])]
         del costs[at]

@@ -1,4 +1,4 @@
-"""Scaling-binning: the cuts of uniform mass, and the mean score of the rows whose labels that would average."""
+"""Scaling-binning: the cuts of uniform mass, and in each bin the mean score in place of the mean label."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def with_mean_scores(calibrator: Calibrator, scores: NDArray[Any], threads: int)
 def _interior_sums(calibrator: Calibrator, cuts: NDArray[np.float64], found: Tally) -> list[int]:
     """Sums of score words between cuts. Rows at a cut's score have that score, so only their number matters.
 
-    Between two distinct cuts lie the rows with a score strictly between them, those at the lower score that are
-    above its last cut, and those at the upper score that are below its first cut; ranks say how many.
+    Between two distinct cuts lie the rows with a score strictly between them, those at the lower score that
+    are above its last cut, and those at the upper score that are below its first cut; ranks say how many.
     """
     limbs = found.in_units(soft=True).tolist()
     totals = [(high << _fixedpoint.LOW_BITS) + low for high, low in limbs]

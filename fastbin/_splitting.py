@@ -1,4 +1,4 @@
-"""Binning with sample splitting: one part of the rows chooses the cuts, the labels of the other are averaged."""
+"""Binning with sample splitting: one part of the rows chooses the cuts, the other part is averaged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastbin import _fixedpoint, _streams, _validate
+from fastbin import _fixedpoint, _streams
 from fastbin._cellmaps import sample_of
 from fastbin._cuts import select_row_key
 from fastbin._lookup import CutTable
@@ -62,8 +62,9 @@ def fit(scores: Column, labels: Column, n_bins: int, split: float, seed: int, th
 def _enough_rows(n: int, n_cuts: int, n_bins: int, split: float) -> None:
     if n_cuts < 2 * n_bins - 1 or n_cuts == n:
         raise ValueError(
-            f"n_bins={n_bins} needs at least {2 * n_bins - 1} rows for the cuts (floor(split * n) >= 2*n_bins - 1) "
-            f"and one for the means; got floor({split} * {n}) = {n_cuts}. Pass fewer bins, or another split."
+            f"n_bins={n_bins} needs at least {2 * n_bins - 1} rows for the cuts (floor(split * n) >= "
+            f"2*n_bins - 1) and one for the means; got floor({split} * {n}) = {n_cuts}. Pass fewer bins, or "
+            "another split."
         )
 
 

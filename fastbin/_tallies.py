@@ -91,7 +91,7 @@ def tally(
     state: int = 0,
     chosen: tuple[int, np.uint64] | None = None,
 ) -> Tally:
-    """Count rows and labels between the cuts; a row at a cut is keyed by its position in the stream ``state``.
+    """Count rows and labels between cuts; a row at a cut is keyed by its position in the stream ``state``.
 
     ``chosen`` = (stream, key): only the rows whose key in that stream is above the given one.
     """

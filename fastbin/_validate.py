@@ -87,9 +87,9 @@ def label_array(labels: ArrayLike, name: str = "labels") -> Array:
     return array
 
 
-def scores_and_labels(scores: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
+def scores_and_labels(scores: ArrayLike, labels: ArrayLike, positive: object = None) -> tuple[Array, Array]:
     """Both columns of a calibration set: one-dimensional, of one length, not empty."""
-    score_column, label_column = score_array(scores), label_array(labels)
+    score_column, label_column = score_array(scores), label_array(_coded_labels(labels, positive))
     if score_column.size != label_column.size:
         raise ValueError(
             f"scores and labels must have the same length; got {score_column.size} scores and "
@@ -112,7 +112,7 @@ def unit_scores(scores: Array) -> None:
         )
 
 
-def coded_labels(labels: ArrayLike, positive: Any) -> ArrayLike:
+def _coded_labels(labels: ArrayLike, positive: object) -> ArrayLike:
     """Labels as they are, or, where ``positive`` says which value counts as 1, whether they equal it."""
     if positive is None:
         return labels

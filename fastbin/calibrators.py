@@ -92,7 +92,7 @@ def fit_uniform_mass(
     >>> round(calibrator.guarantee(alpha=0.1).conditional, 3)
     0.026
     """
-    score_column, label_column = _validate.scores_and_labels(scores, _validate.coded_labels(labels, positive))
+    score_column, label_column = _validate.scores_and_labels(scores, labels, positive)
     n = score_column.size
     if compat is not None:
         _validate.choice(compat, "compat", ("authors",))
@@ -145,8 +145,8 @@ def fit_sample_split(
     n_bins : int
         Number of bins; needs ``floor(split * n) >= 2 * n_bins - 1``.
     split : float
-        Share of the rows that choose the cuts: the ``floor(split * n)`` rows whose positions have the smallest
-        hash. So the result depends on the order of the rows.
+        Share of the rows that choose the cuts: the ``floor(split * n)`` rows whose positions have the
+        smallest hash. So the result depends on the order of the rows.
     rng : int, numpy.random.Generator or None
         Seed of the split and of the tie keys.
     threads : int, optional
@@ -173,7 +173,7 @@ def fit_sample_split(
     >>> round(calibrator.guarantee(alpha=0.1).conditional, 3)
     0.029
     """
-    score_column, label_column = _validate.scores_and_labels(scores, _validate.coded_labels(labels, positive))
+    score_column, label_column = _validate.scores_and_labels(scores, labels, positive)
     return _splitting.fit(
         score_column,
         label_column,
@@ -222,7 +222,7 @@ def fit_fixed_width(
     >>> calibrator.counts, calibrator.values
     (array([2, 1, 0, 1]), array([0.5  , 1.   , 0.625, 1.   ]))
     """
-    score_column, label_column = _validate.scores_and_labels(scores, _validate.coded_labels(labels, positive))
+    score_column, label_column = _validate.scores_and_labels(scores, labels, positive)
     number = _validate.bin_number(n_bins)
     _validate.choice(empty, "empty", ("midpoint", "nearest", "raise"))
     n_threads = _validate.thread_number(threads)
@@ -261,7 +261,7 @@ def fit_isotonic(
     >>> calibrator.edges, calibrator.values
     (array([0.2, 0.4]), array([0. , 0.5, 1. ]))
     """
-    score_column, label_column = _validate.scores_and_labels(scores, _validate.coded_labels(labels, positive))
+    score_column, label_column = _validate.scores_and_labels(scores, labels, positive)
     blocks = isotonic_blocks(score_column, label_column, _validate.thread_number(threads))
     return calibrator_from_blocks(blocks)
 
@@ -275,7 +275,7 @@ def fit_scaling_binning(
     threads: int | None = None,
     positive: object = None,
 ) -> Calibrator:
-    """Fit scaling-binning: the cuts of uniform mass, and in each bin the mean score in place of the mean label.
+    """Fit scaling-binning: the cuts of uniform mass, and in each bin the mean score, not the mean label.
 
     Parameters
     ----------
@@ -323,12 +323,12 @@ def fit(
     scores, labels
         As for :func:`fit_uniform_mass`.
     method : str
-        "uniform_mass", "uniform_mass_original" (the cut's own row averaged in), "sample_split", "fixed_width",
-        "isotonic", "scaling_binning" or "platt".
+        "uniform_mass", "uniform_mass_original" (the cut's own row averaged in), "sample_split",
+        "fixed_width", "isotonic", "scaling_binning" or "platt".
     n_bins : int or "auto"
         "auto": the cube root of n, or the most bins whose exact conditional epsilon is at most 0.1 at alpha =
-        0.1, whichever is less; at least 1. Choice and reason are in the result's ``note``. Isotonic regression
-        and Platt scaling choose for themselves.
+        0.1, whichever is less; at least 1. Choice and reason are in the result's ``note``. Isotonic
+        regression and Platt scaling choose for themselves.
     rng : int, numpy.random.Generator or None
         For methods that draw.
     threads : int, optional
@@ -350,6 +350,8 @@ def fit(
     (6, 'n_bins = 6: the most bins that keep every valu')
     """
     _validate.choice(method, "method", tuple(_METHODS))
+    if isinstance(n_bins, str):
+        _validate.choice(n_bins, "n_bins", ("auto",))
     function, uses, given = _METHODS[method]
     arguments: dict[str, Any] = {**given, **options}
     if "rng" in uses:
@@ -362,8 +364,6 @@ def fit(
         fitted: Calibrator | PlattScaler = function(scores, labels, **arguments)
         return fitted
     if n_bins != "auto":
-        if isinstance(n_bins, str):
-            raise ValueError(f"n_bins must be an integer of at least 1 or 'auto'; got {n_bins!r}.")
         chosen: Calibrator = function(scores, labels, n_bins, **arguments)
         return chosen
     number, reason = auto_bins(max(_validate.score_array(scores).size, 1))

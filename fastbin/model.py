@@ -341,14 +341,14 @@ class Calibrator:
         n_bins: int | None = None,
         alpha: float = 0.05,
     ) -> Calibrator:
-        """The same with some neighbouring bins merged, as their labels suggest, and a guarantee that allows for it.
+        """The same with neighbouring bins merged as their labels suggest, and a guarantee that allows for it.
 
         Parameters
         ----------
         rule : {"monotone", "prune", "equal"}
-            "monotone": merge until the values rise with the score. "prune": merge the closest neighbours until
-            ``n_bins`` are left. "equal": merge neighbours whose means do not differ at level ``alpha``, the
-            closest first.
+            "monotone": merge until the values rise with the score. "prune": merge the closest neighbours
+            until ``n_bins`` are left. "equal": merge neighbours whose means do not differ at level ``alpha``,
+            the closest first.
         n_bins : int, optional
             For "prune".
         alpha : float

@@ -92,9 +92,9 @@ class PlattScaler:
     >>> import fastbin as fb
     >>> scaler = fb.fit_platt([0.2, 0.4, 0.6, 0.7], [0, 1, 0, 1])
     >>> scaler
-    PlattScaler(slope=0.8325, intercept=0, on='logit', n_samples=4)
+    PlattScaler(slope=1.097, intercept=0.1256, on='logit', n_samples=4)
     >>> scaler.predict([0.1, 0.5, 0.9]).round(3)
-    array([0.138, 0.5  , 0.862])
+    array([0.092, 0.531, 0.927])
     """
 
     slope: float
@@ -141,7 +141,7 @@ class PlattScaler:
         >>> import fastbin as fb
         >>> scaler = fb.fit_platt([-1.0, 2.0, 0.5, 3.0], [0, 1, 1, 0], on="probability")
         >>> scaler.predict([0.0, float("nan")], nan="propagate").round(3)
-        array([0.417,   nan])
+        array([0.469,   nan])
         """
         column = _validate.score_array(scores)
         _validate.choice(nan, "nan", ("raise", "propagate"))
@@ -208,19 +208,20 @@ class PlattScaler:
         --------
         >>> import fastbin as fb
         >>> print(fb.fit_platt([0.2, 0.4, 0.6, 0.7], [0, 1, 0, 1]).summary())
-        Platt scaling of the logit of the score, from 4 rows, 2 of them positive
+        Platt scaling of the logit of the score, from 4 rows, 2 positive
         <BLANKLINE>
-        log-odds = 0.832451 * logit(score) + 0
+        log-odds = 1.0975 * logit(score) + 0.125564
         """
-        on_logit = self.on == "logit"
+        of, variable = "the logit of the score", "logit(score)"
+        if self.on == "probability":
+            of, variable = "the score", "score"
         rows = "1 row" if self.n_samples == 1 else f"{self.n_samples:,} rows"
         labels = f"label sum {self.positives:.8g}" if self.soft_labels else f"{self.positives:,} positive"
         smoothed = ", smoothed targets" if self.smooth_targets else ""
         sign = "-" if self.intercept < 0 else "+"
         return (
-            f"Platt scaling of {'the logit of ' if on_logit else ''}the score, from {rows}, {labels}{smoothed}\n\n"
-            f"log-odds = {self.slope:.6g} * {'logit(score)' if on_logit else 'score'} "
-            f"{sign} {abs(self.intercept):.6g}"
+            f"Platt scaling of {of}, from {rows}, {labels}{smoothed}\n\n"
+            f"log-odds = {self.slope:.6g} * {variable} {sign} {abs(self.intercept):.6g}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -387,7 +388,7 @@ def fit_platt(
     >>> labels = rng.random(10_000) < scores**2
     >>> scaler = fb.fit_platt(scores, labels)
     >>> scaler.predict([0.2, 0.5, 0.8]).round(2)
-    array([0.07, 0.26, 0.62])
+    array([0.05, 0.23, 0.61])
 
     Separable labels need smoothing:
 
@@ -449,7 +450,7 @@ def _checked_rows(scores: NDArray[Any], labels: NDArray[Any], on: On) -> _Rows:
     threads = 1 if n <= SMALL_FIT else available_threads()
     parts = row_ranges(n, threads, FIT_PART_ROWS)
     as_it_is = on == "probability" and scores.dtype == np.float64 and _validate.is_score_block(scores)
-    x = _validate.score_block(scores) if as_it_is else fresh_array(n, np.float64)
+    x = scores if as_it_is else fresh_array(n, np.float64)
     binary = fresh_array(n, np.uint8)
     transform: Kernel = logits if on == "logit" else margins
 
@@ -477,6 +478,8 @@ def _checked_rows(scores: NDArray[Any], labels: NDArray[Any], on: On) -> _Rows:
     negatives: int | float = n - positives
     if not all(are_binary):
         y, positives, negatives = _soft_labels(labels)
+
+    x = _validate.score_block(x)  # read-only, whoever made it: one compiled version serves both
 
     def survey(part: tuple[int, int]) -> NDArray[np.float64]:
         ends = np.array([[np.inf, np.inf], [-np.inf, -np.inf]])
@@ -547,7 +550,7 @@ def _infinite_error(scores: NDArray[Any]) -> ValueError:
 
 
 class _Line(NamedTuple):
-    """Log-odds ``height + slope * (z - centre)``; z is x times the power of two that brings all of it to +-1."""
+    """Log-odds ``height + slope * (z - centre)``; z is x times the power of two that brings it to +-1."""
 
     slope: float
     centre: float

@@ -85,7 +85,7 @@ def scaling_binning(scores, labels, n_bins, seed=0):
 
 
 def authors(scores, labels, n_bins, seed=0):
-    """numpy.array_split of the ordered rows; cells (a, b]; every row averaged. Returns counts, positives, values."""
+    """numpy.array_split of the ordered rows; cells (a, b]; every row averaged."""
     scores, labels = [float(s) + 0.0 for s in scores], [float(y) for y in labels]
     soft = ref.is_soft(labels)
     rows = sorted(ref.canonical_rows(scores, labels, seed, soft), key=lambda row: row[:2])

@@ -411,7 +411,7 @@ class Calibrator:
         >>> fb.Calibrator.from_dict(calibrator.to_dict()) == calibrator
         True
         """
-        from fastbin._modelfile import calibrator_to_dict  # noqa: PLC0415 - it imports this module
+        from fastbin._calibratorfile import calibrator_to_dict  # noqa: PLC0415 - it imports this module
 
         return calibrator_to_dict(self)
 
@@ -434,9 +434,9 @@ class Calibrator:
         >>> fb.Calibrator.from_dict({"format": "something else"})
         Traceback (most recent call last):
         ...
-        fastbin._modelfile.ModelFileError: not a fastbin model: format is 'something else'...
+        fastbin._modelfile.ModelFileError: not a fastbin calibrator: format is 'something else'...
         """
-        from fastbin._modelfile import calibrator_from_dict  # noqa: PLC0415 - it imports this module
+        from fastbin._calibratorfile import calibrator_from_dict  # noqa: PLC0415 - it imports this module
 
         return calibrator_from_dict(data)
 

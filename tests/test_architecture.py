@@ -15,7 +15,17 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "fastbin"
 
-WITHOUT_NUMBA = ("fastbin", "fastbin.bounds", "fastbin.planning", "fastbin.model", "fastbin.cli")
+WITHOUT_NUMBA = (
+    "fastbin",
+    "fastbin.bounds",
+    "fastbin.planning",
+    "fastbin.model",
+    "fastbin.platt",
+    "fastbin._modelfile",
+    "fastbin._calibratorfile",
+    "fastbin._plattfile",
+    "fastbin.cli",
+)
 SHELLS = ("plots", "report", "sklearn", "dask", "spark", "cli", "paper", "__main__")
 KERNELS_MAY_IMPORT = ("numpy", "typing", "__future__", "fastbin._jit", "fastbin._kernels")
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "core", "common", "misc"}

@@ -52,6 +52,14 @@ FITS = {
     "all labels 1": lambda: small(labels=np.ones(60)),
     "one atom": lambda: fb.fit_uniform_mass(np.full(99, 0.3), np.arange(99) % 2, 50),
     "four billion rows": lambda: fb.fit_counts([1, 2, 3], [5, 1, 7], [2 * 10**9, 1, 2 * 10**9], 2),
+    "authors": lambda: small(compat="authors"),
+    "sample split": lambda: fb.fit_sample_split(SCORES, LABELS, 5, split=0.4),
+    "fixed width": lambda: fb.fit_fixed_width(SCORES, LABELS, 9),
+    "isotonic": lambda: fb.fit_isotonic(SCORES, LABELS),
+    "isotonic, soft": lambda: fb.fit_isotonic(ROWS, ROWS * 29 % 61 / 60),
+    "scaling binning": lambda: fb.fit_scaling_binning(SCORES, LABELS, 5),
+    "merged": lambda: small().merge_adjacent("monotone"),
+    "automatic": lambda: fb.fit(SCORES, LABELS),
 }
 
 
@@ -487,28 +495,31 @@ def test_a_model_too_large_to_be_loaded_is_not_saved(tmp_path, monkeypatch):
 
 # --- files of released versions -----------------------------------------------------------------------
 
-SCHEMA_1 = ("binary", "soft", "include", "delta", "largest seed", "one bin", "infinite edges", "one atom")
+STORED = {
+    1: ("binary", "soft", "include", "delta", "largest seed", "one bin", "infinite edges", "one atom"),
+    2: (
+        "binary", "authors", "sample split", "fixed width", "isotonic", "isotonic, soft", "scaling binning",
+        "merged", "automatic",
+    ),
+}  # fmt: skip
+STORED_FILES = [(schema, kind) for schema, kinds in STORED.items() for kind in kinds]
 
 
 def model_path(schema, kind):
-    return MODELS / f"schema{schema}-{kind.replace(' ', '-')}.json"
+    return MODELS / f"schema{schema}-{kind.replace(',', '').replace(' ', '-')}.json"
 
 
-@pytest.mark.parametrize("kind", SCHEMA_1)
-def test_a_file_of_schema_1_still_loads_as_the_same_fit(kind):
-    cal = fb.load(model_path(1, kind))
+@pytest.mark.parametrize(("schema", "kind"), STORED_FILES)
+def test_a_file_of_every_schema_still_loads_as_the_same_fit(schema, kind):
+    path = model_path(schema, kind)
+    assert json.loads(path.read_text())["schema_version"] == schema
+    cal = fb.load(path)
     assert cal == FITS[kind]()
     assert cal.predict(np.zeros(3_000)).shape == (3_000,)
 
 
 def test_every_stored_model_file_is_tested():
-    assert set(MODELS.glob("*.json")) == {model_path(1, kind) for kind in SCHEMA_1}
-
-
-if __name__ == "__main__":  # writes the files of a new schema version; never touches an old one
-    for kind in SCHEMA_1:
-        if not model_path(1, kind).exists():
-            FITS[kind]().save(model_path(1, kind))
+    assert set(MODELS.glob("schema*.json")) == {model_path(*one) for one in STORED_FILES}
 
 
 def test_saving_through_a_link_replaces_what_it_points_to(tmp_path):
@@ -556,3 +567,9 @@ def test_building_a_calibrator_leaves_the_given_arrays_writable():
     data = {name: np.array(getattr(small(), name)) for name in ("edges", "values", "counts")}
     dataclasses.replace(small(), **data)
     assert all(array.flags.writeable for array in data.values())
+
+
+if __name__ == "__main__":  # writes the files of a new schema version; never touches an old one
+    for schema, kind in STORED_FILES:
+        if not model_path(schema, kind).exists():
+            FITS[kind]().save(model_path(schema, kind))

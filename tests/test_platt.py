@@ -6,6 +6,7 @@ import math
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
-import fastbin.platt as platt
+import fastbin as fb
+from fastbin import _logisticcurve, _newton, _plattfile, _plattrows
 from fastbin._kernels import logistic
 from fastbin._modelfile import ModelFileError
 from fastbin.platt import SMALL_BATCH, PlattScaler, fit_platt
@@ -192,16 +194,16 @@ def test_extreme_numbers_still_have_an_optimum():
 
 def test_a_fit_that_does_not_settle_says_so(monkeypatch):
     scores, labels = rows(100)
-    monkeypatch.setattr(platt, "MOST_STEPS", 1)
+    monkeypatch.setattr(_newton, "MOST_STEPS", 1)
     with refuses("must settle within 1 Newton", "smooth_targets=True", error=RuntimeError):
         fit_platt(scores, labels)
 
 
 def test_a_hessian_that_is_not_definite_still_gives_a_descent():
     """Terms beyond 2**40 are cut off, and then the sums need not be those of a positive matrix."""
-    line = platt._Line(0.5, 0.25, 0.0)
-    broken = platt._Sums(1000, 50, -70, 10, 4000, 10, 2.0)
-    step = platt._newton_step(broken, line, n=3)
+    line = _newton._Line(0.5, 0.25, 0.0)
+    broken = _newton._Sums(1000, 50, -70, 10, 4000, 10, 2.0)
+    step = _newton._newton_step(broken, line, n=3)
     assert step.decrease > 0
     assert step.height < 0 < step.slope  # against the gradient, each by itself
     assert step.centre == 0.25
@@ -210,8 +212,8 @@ def test_a_hessian_that_is_not_definite_still_gives_a_descent():
 def test_full_steps_that_overshoot_are_shortened(monkeypatch):
     """One misplaced row far out: the first full step raises the loss."""
     shorter = []
-    moved = platt._moved
-    monkeypatch.setattr(platt, "_moved", lambda *args: (shorter.append(args[2] < 1.0), moved(*args))[1])
+    moved = _newton._moved
+    monkeypatch.setattr(_newton, "_moved", lambda *args: (shorter.append(args[2] < 1.0), moved(*args))[1])
     scores = np.r_[np.linspace(-1, 1, 51) * 1e-3, 1.0]
     labels = np.r_[np.arange(51) == 50, 0]
     scaler = fit_platt(scores, labels, on="probability", smooth_targets=True)
@@ -311,9 +313,9 @@ def test_row_order_and_threads_change_no_bit(soft, on, monkeypatch):
     assert same_fit(fit_platt(scores[order], labels[order], on=on), want)
     assert same_fit(fit_platt(scores[::-1], labels[::-1], on=on), want)
     for threads, part_rows in [(1, 1 << 20), (3, 777), (7, 5_000)]:
-        monkeypatch.setattr(platt, "SMALL_FIT", 10)
-        monkeypatch.setattr(platt, "FIT_PART_ROWS", part_rows)
-        monkeypatch.setattr(platt, "available_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(_plattrows, "SMALL_FIT", 10)
+        monkeypatch.setattr(_plattrows, "FIT_PART_ROWS", part_rows)
+        monkeypatch.setattr(_plattrows, "available_threads", lambda threads=threads: threads)
         assert same_fit(fit_platt(scores, labels, on=on), want)
 
 
@@ -381,12 +383,12 @@ def test_small_and_large_batches_have_the_same_bits(line, on):
 def test_the_written_out_functions_are_as_good_as_the_librarys():
     rng = np.random.default_rng(10)
     eta = np.r_[rng.uniform(-700, 700, 2_000), rng.normal(0, 3, 2_000), 0.0, 1e-300, -1e-17, 708.0, -708.0]
-    np.testing.assert_allclose(platt._expit(eta), expit(eta), rtol=5e-16)
-    assert platt._expit(np.array([-np.inf, -1e300, 1e300, np.inf]))[2:].tolist() == [1.0, 1.0]
-    assert (platt._expit(np.array([-np.inf, -1e300])) < 1e-300).all()
+    np.testing.assert_allclose(_logisticcurve.expit(eta), expit(eta), rtol=5e-16)
+    assert _logisticcurve.expit(np.array([-np.inf, -1e300, 1e300, np.inf]))[2:].tolist() == [1.0, 1.0]
+    assert (_logisticcurve.expit(np.array([-np.inf, -1e300])) < 1e-300).all()
     p = np.r_[rng.random(2_000), 10.0 ** rng.uniform(-15, 0, 2_000), 0.5, 2.0**-53, 1 - 2.0**-53]
     want = np.log(p.astype(np.longdouble) / (1 - p.astype(np.longdouble))).astype(float)
-    np.testing.assert_allclose(platt._logit(p), want, rtol=1e-15, atol=3e-16)
+    np.testing.assert_allclose(_logisticcurve.logit(p), want, rtol=1e-15, atol=3e-16)
 
 
 def test_the_sums_are_exact_to_60_bits():
@@ -633,7 +635,7 @@ GOOD = PlattScaler(1.5, -0.25, "logit", False, 10, 4).to_dict()
 def test_unsound_content_is_refused(change, part):
     body = {**{name: value for name, value in GOOD.items() if name != "sha256"}, **change}
     with refuses(part, "Restore the file", error=ModelFileError):
-        PlattScaler.from_dict({**body, "sha256": platt._checksum(body)})
+        PlattScaler.from_dict({**body, "sha256": _plattfile.SCHEMA._checksum(body)})
 
 
 @pytest.mark.parametrize(
@@ -657,6 +659,26 @@ def test_what_is_not_a_scaler_is_refused(data, part):
         PlattScaler.from_dict(data)
 
 
+def test_load_tells_a_scaler_from_a_calibrator(tmp_path):
+    scaler, calibrator = fit_platt([0.2, 0.4, 0.6], [0, 1, 0]), fb.fit_uniform_mass([0.1, 0.2], [0, 1], 1)
+    for model in (scaler, calibrator):
+        model.save(tmp_path / "model.json")
+        again = fb.load(tmp_path / "model.json")
+        assert type(again) is type(model)
+        assert again == model
+
+
+STORED = Path(__file__).parent / "models" / "platt-schema1.json"
+
+
+def stored_fit():
+    return fit_platt(np.arange(60) * 37 % 60 % 7 / 8, np.arange(60) ** 2 // 3 % 2, smooth_targets=True)
+
+
+def test_a_file_of_schema_1_still_loads_as_the_same_fit():
+    assert fb.load(STORED) == stored_fit()
+
+
 # --- the compiler -------------------------------------------------------------------------------------
 
 
@@ -672,7 +694,7 @@ def test_a_small_prediction_loads_no_compiler():
 def test_large_predictions_do_use_the_kernels(monkeypatch):
     """The control of the test of bits: above the limit the other formula is not called."""
     scaler = PlattScaler(1.0, 0.0, "logit", False, 4, 2)
-    monkeypatch.setattr(platt, "_expit", None)
+    monkeypatch.setattr(_logisticcurve, "expit", None)
     n = SMALL_BATCH + (1 if NO_JIT else 10_000)
     assert scaler.predict(np.full(n, 0.25))[-1] == 0.25
     with pytest.raises(TypeError):

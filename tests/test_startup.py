@@ -129,6 +129,16 @@ def test_warmup_compiles_what_a_fit_and_a_predict_need():
                 calibrator.assign(column)
                 fb.bin_index(column, [0.5, 0.7])
                 fb.tie_broken_argsort(column)
+        rng = np.random.default_rng(0)
+        for scores in (rng.random(70_000), rng.random(70_000).round(1), np.zeros(5_000)):
+            for labels in (rng.random(scores.size) < scores, scores.astype(np.float32), scores):
+                for column in (scores, scores.astype(np.float32)):
+                    fb.fit_sample_split(column, labels, 10).predict(column)
+                    fb.fit_fixed_width(column, labels, 10).predict(column)
+                    fb.fit_scaling_binning(column, labels, 10).predict(column)
+                    fb.fit_isotonic(column, labels).predict(column)
+                    for on in ("logit", "probability"):
+                        fb.fit_platt(column, labels, on=on, smooth_targets=True).predict(column)
         after = {n: len(k.signatures) for n, k in kernels.items()}
         print(json.dumps([sum(before.values()), [n for n in after if after[n] != before[n]]]))
     """)

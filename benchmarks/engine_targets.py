@@ -1,91 +1,27 @@
 """The engine against its targets, in one table: ``python benchmarks/engine_targets.py``.
 
-Each row is a ratio, or a time or size with a limit, measured in this run on the same arrays. Rivals run in
-turn (ours, theirs, ours, theirs ...), so that a busy moment of the machine falls on both; ratios are of
-medians and, in brackets, of minima. ``--rows`` makes it smaller, ``--json`` writes the figures to a file.
+Each row is a ratio, or a time or size with a limit, measured in this run on the same arrays. ``--rows``
+makes it smaller, ``--json`` writes the figures to a file.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from itertools import pairwise
-from pathlib import Path
 from statistics import median
 
 import numpy as np
+import targets
+from targets import Row, interleaved, slow_down, speed_up
 
 import fastbin as fb
 
-ROUNDS = 7
 BINS = 100
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table; ``met`` compares the figure with the target in the stated direction."""
-
-    job: str
-    figure: float
-    target: float
-    at_least: bool
-    note: str
-
-    @property
-    def met(self) -> bool:
-        return self.figure >= self.target if self.at_least else self.figure <= self.target
-
-    def __str__(self) -> str:
-        sign = ">=" if self.at_least else "<="
-        verdict = "yes" if self.met else "NO"
-        return f"{self.job:<48}{self.figure:>10.2f}   {sign} {self.target:<8g}{verdict:<5}{self.note}"
-
-
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def interleaved(
-    *works: Callable[[], object], rounds: int = ROUNDS, settle: bool = False
-) -> list[list[float]]:
-    """Times of each work, all of them once per round, after a warm-up.
-
-    ``settle``: each runs once more, unmeasured, just before it is measured. A virtual machine gives memory
-    that is free for seconds back to its host; where one rival takes seconds, the other would pay for that.
-    """
-    for work in works:
-        work()
-    times: list[list[float]] = [[] for _ in works]
-    for _ in range(rounds):
-        for own, work in zip(times, works, strict=True):
-            if settle:
-                work()
-            own.append(seconds(work))
-    return times
-
-
-def speed_up(job: str, target: float, ours: Callable[[], object], theirs: Callable[[], object]) -> Row:
-    """How many times faster than the rival."""
-    mine, other = interleaved(ours, theirs)
-    note = f"{1e3 * median(mine):.1f} ms against {1e3 * median(other):.0f} ms ({min(other) / min(mine):.1f})"
-    return Row(job, median(other) / median(mine), target, True, note)
-
-
-def slow_down(job: str, target: float, ours: Callable[[], object], base: Callable[[], object]) -> Row:
-    """How many times the base case it takes."""
-    mine, other = interleaved(ours, base)
-    note = f"{1e3 * median(mine):.1f} ms against {1e3 * median(other):.1f} ms ({min(mine) / min(other):.2f})"
-    return Row(job, median(mine) / median(other), target, False, note)
 
 
 def numpy_fit(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -269,12 +205,9 @@ def start_rows() -> list[Row]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = targets.arguments(__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--most-rows", type=int, default=100_000_000, help="for the growth of the cost")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
     n = arguments.rows
     groups: tuple[Callable[[], list[Row]], ...] = (
@@ -286,17 +219,7 @@ def main() -> None:
         lambda: memory_rows(n),
         start_rows,
     )
-    rows = []
-    print(f"{n:,} rows, {BINS} bins, {len(os.sched_getaffinity(0))} cores\n")
-    print(f"{'job':<48}{'figure':>10}   {'target':<11}met")
-    for group in groups:
-        for row in group():
-            print(row, flush=True)
-            rows.append(row)
-    if arguments.json:
-        arguments.json.write_text(json.dumps([asdict(row) | {"met": row.met} for row in rows], indent=1))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"\n{sum(row.met for row in rows)} of {len(rows)} targets met; peak memory {peak:.1f} GB")
+    targets.print_table(f"{n:,} rows, {BINS} bins", groups, arguments.json)
 
 
 if __name__ == "__main__":

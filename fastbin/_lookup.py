@@ -53,8 +53,8 @@ class CutTable:
     ) -> tuple[NDArray[np.int64], int]:
         """Fill ``out`` with the table entry of each score's bin.
 
-        Returns the positions of the rows whose score equals a cut (first block that has any), and the number
-        of NaN scores.
+        Returns the positions of the rows whose score equals a cut (first block that has any; none where no
+        cut has a key, for then they all belong above), and the number of NaN scores.
         """
         if scores.size <= SMALL_BATCH:
             return self._look_up_small(scores, table, out, ids_of, state)
@@ -99,7 +99,7 @@ class CutTable:
         n_nan = int(np.count_nonzero(block != block))
         if n_nan:  # NumPy sorts NaN to the end
             bins[block != block] = 0
-        at_cut = np.flatnonzero(self._cut_below[bins] == block)
+        at_cut = np.flatnonzero(self._cut_below[bins] == block) if self._keyed else NO_ROWS
         if at_cut.size:
             keys = _streams.row_keys(state, ids_of(at_cut))
             begin, end = np.searchsorted(self.edges, block[at_cut]), bins[at_cut]
@@ -112,6 +112,11 @@ class CutTable:
         return at_cut, n_nan
 
     @lazy
+    def _keyed(self) -> bool:
+        """Whether some row at a cut can fall below it: none does below key 0."""
+        return bool(self.keys.any())
+
+    @lazy
     def _cut_below(self) -> NDArray[np.float64]:
         """The cut at the lower end of each bin; NaN below the first, so that nothing equals it."""
         return np.concatenate([[np.nan], self.edges])
@@ -119,7 +124,7 @@ class CutTable:
     @lazy
     def _wide(self) -> _Prepared:
         """For float64 scores, and for those that become float64."""
-        return _prepared(self.edges)
+        return _prepared(self.edges, keyed=self._keyed)
 
     @lazy
     def _narrow(self) -> _Prepared:
@@ -127,7 +132,7 @@ class CutTable:
 
         A score at the rounded cut is listed as a tie, and settled by the cut itself.
         """
-        return _prepared(_rounded_up(self.edges))
+        return _prepared(_rounded_up(self.edges), keyed=self._keyed)
 
 
 class _Prepared(NamedTuple):
@@ -138,16 +143,16 @@ class _Prepared(NamedTuple):
     bins_reached: NDArray[np.int64]
 
 
-def _prepared(edges: NDArray[Any]) -> _Prepared:
+def _prepared(edges: NDArray[Any], *, keyed: bool) -> _Prepared:
     """Tables for scores of the same dtype as the cuts."""
     from fastbin._kernels.lookup import look_up_cells, look_up_grid  # noqa: PLC0415 - loads the compiler
 
     distinct = np.unique(edges)  # cuts on one atom cannot be told apart by the score
     bins_reached = np.append(0, np.searchsorted(edges, distinct, side="right"))
-    grid = _grid(distinct)
+    grid = _grid(distinct, keyed=keyed)
     if grid is not None:
         return _Prepared(look_up_grid, grid, bins_reached)
-    return _Prepared(look_up_cells, _cell_grid(distinct), bins_reached)
+    return _Prepared(look_up_cells, _cell_grid(distinct, keyed=keyed), bins_reached)
 
 
 def _rounded_up(edges: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -157,7 +162,7 @@ def _rounded_up(edges: NDArray[np.float64]) -> NDArray[np.float32]:
     return np.where(nearest < edges, np.nextafter(nearest, np.float32(np.inf)), nearest)
 
 
-def _grid(distinct: NDArray[Any]) -> Grid | None:
+def _grid(distinct: NDArray[Any], *, keyed: bool) -> Grid | None:
     """Equal cells over the range of the cuts, if few enough of them part all cuts."""
     from fastbin._kernels.lookup import Grid  # noqa: PLC0415 - loads the compiler
 
@@ -171,11 +176,11 @@ def _grid(distinct: NDArray[Any]) -> Grid | None:
         cells = _grid_cells(distinct, origin, scale, n_cells)
         if _fullest(cells) <= 1:
             start = np.searchsorted(cells, np.arange(n_cells)).astype(np.uint16)  # 2**14 cuts at most
-            return Grid(origin, scale, number(0), number(n_cells - 1), start, _padded(distinct, 1))
+            return Grid(origin, scale, number(0), number(n_cells - 1), start, _padded(distinct, 1), keyed)
     return None
 
 
-def _cell_grid(distinct: NDArray[Any]) -> CellGrid:
+def _cell_grid(distinct: NDArray[Any], *, keyed: bool) -> CellGrid:
     """Cells that are dense where the cuts are."""
     from fastbin._cellmaps import cells_from_keys, keys_of  # noqa: PLC0415 - loads the compiler
     from fastbin._kernels.lookup import CellGrid  # noqa: PLC0415 - loads the compiler
@@ -188,7 +193,7 @@ def _cell_grid(distinct: NDArray[Any]) -> CellGrid:
             break
     steps = max(1, _fullest(home).bit_length())
     start = np.searchsorted(home, np.arange(cells.lowest.size)).astype(np.uint32)
-    return CellGrid(cells.cell_map, steps, start, _padded(distinct, 1 << steps))
+    return CellGrid(cells.cell_map, steps, start, _padded(distinct, 1 << steps), keyed)
 
 
 def _padded(distinct: NDArray[Any], behind: int) -> NDArray[Any]:

@@ -83,8 +83,9 @@ def _cuts(
 
         def run(rows: tuple[int, int], step=step) -> Partial:  # type: ignore[no-untyped-def]
             part = slice(*rows)
-            keep = stream_keys(chosen[0], *rows) <= chosen[1]
-            return run_step(step, scores[part][keep], labels[part][keep], rows[0])
+            # Positions, not a mask: NumPy branches on every entry of a mask, a coin toss here (2 against 6 ns).
+            own = np.flatnonzero(stream_keys(chosen[0], *rows) <= chosen[1])
+            return run_step(step, scores[part][own], labels[part][own], rows[0])
 
         plan.feed(parallel_map(run, row_ranges(scores.size, threads, PART_ROWS), threads))
     return plan.finish()

@@ -131,7 +131,7 @@ def _tally_block(
     faults = NO_FAULTS if narrow is not None else label_faults(label_block, start)
     words = soft_words(label_block, faults) if narrow is None else _fixedpoint.binary_words(narrow)
     if chosen is not None:
-        keep = stream_keys(chosen[0], start, stop) > chosen[1]
+        keep = np.flatnonzero(stream_keys(chosen[0], start, stop) > chosen[1])
         rows, block, words = rows[keep], _validate.score_block(block[keep]), words[keep]
     bins = np.empty(rows.size, np.int64)
     n_bins = cuts.edges.size + 1

@@ -686,10 +686,10 @@ before = answers()
 slow_one, inside, go_on = fb.Calibrator.from_dict(before[0].to_dict()), threading.Event(), threading.Event()
 real = _lookup._grid
 
-def slow(distinct):
+def slow(*arguments, **options):
     inside.set()
     go_on.wait()
-    return real(distinct)
+    return real(*arguments, **options)
 
 _lookup._grid = slow
 worker = threading.Thread(target=slow_one.predict, args=(scores,))

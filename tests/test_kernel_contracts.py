@@ -216,7 +216,7 @@ def test_texts_are_hashed_one_by_one_whatever_lies_beside_them():
 def test_the_grid_look_up_counts_the_cuts_at_or_below_a_score_and_lists_ties():
     cuts = [0.1, 0.25, 0.5, 0.9, 1.5]  # cells of a quarter: 0, 1, 2, 3 and 6; 0.25 begins its cell
     start = np.array([0, 1, 2, 3, 4, 4, 4, 5], np.uint16)
-    grid = lookup.Grid(0.0, 4.0, 0.0, 7.0, start, np.array([np.nan, *cuts, np.nan]))
+    grid = lookup.Grid(0.0, 4.0, 0.0, 7.0, start, np.array([np.nan, *cuts, np.nan]), True)
     scores = [np.nan, 0.5, -np.inf, -1.0, -0.1, 0.0, 0.1, 0.2, 0.25, 0.4, 0.5, 0.6, 0.9, 1.0, 1.4, 1.5, 1.6]
     scores += [1.9, 2.5, np.inf]
     places = [sum(cut <= score for cut in cuts) for score in scores]
@@ -227,6 +227,16 @@ def test_the_grid_look_up_counts_the_cuts_at_or_below_a_score_and_lists_ties():
     assert out[1:].tolist() == [10.0 * place for place in places[1:]]
     assert tie_rows[:7].tolist() == [1, 6, 8, 10, 12, 15, UNTOUCHED]
     assert tie_places[:7].tolist() == [3, 1, 2, 3, 4, 5, UNTOUCHED]
+    assert_lists_nothing_without_keys(lookup.look_up_grid, read_only(scores, np.float64), grid, table, out)
+
+
+def assert_lists_nothing_without_keys(look_up, scores, grid, table, expected):
+    out, (tie_rows, tie_places) = np.full(scores.size, np.nan), np.full((2, lookup.TILE), UNTOUCHED)
+    reached = look_up(scores, 0, grid._replace(keyed=False), table, out, tie_rows, tie_places)
+    assert tuple(reached) == (scores.size, 0, 1)
+    is_number = scores == scores
+    assert out[is_number].tolist() == expected[is_number].tolist()
+    assert (tie_rows == UNTOUCHED).all()
 
 
 def test_the_cell_look_up_parts_up_to_seven_cuts_in_one_cell():
@@ -237,12 +247,13 @@ def test_the_cell_look_up_parts_up_to_seven_cuts_in_one_cell():
     scores = read_only([*scores_at(offsets), np.nan], np.float64)
     out, (tie_rows, tie_places) = np.full(scores.size, np.nan), np.full((2, lookup.TILE), UNTOUCHED)
     table = 10.0 * np.arange(len(at) + 1)
-    grid = lookup.CellGrid(CELL_MAP, 3, start, cuts)
+    grid = lookup.CellGrid(CELL_MAP, 3, start, cuts, True)
     reached = lookup.look_up_cells(scores, 0, grid, table, out, tie_rows, tie_places)
     assert tuple(reached) == (scores.size, 9, 1)
     assert out[:-1].tolist() == [10.0 * sum(cut <= offset for cut in at) for offset in offsets]
     assert tie_rows[:10].tolist() == [*(offsets.index(cut) for cut in at), UNTOUCHED]
     assert tie_places[:10].tolist() == [*range(1, 10), UNTOUCHED]
+    assert_lists_nothing_without_keys(lookup.look_up_cells, scores, grid, table, out)
 
 
 @pytest.mark.parametrize("tied", [0, 1, lookup.TILE])
@@ -250,10 +261,10 @@ def test_the_cell_look_up_parts_up_to_seven_cuts_in_one_cell():
 def test_a_look_up_goes_on_where_it_stopped_for_want_of_room(look_up, tied):
     """With room for one tile of ties it stops after a tile that has some; it begins where it is told to."""
     cuts = np.array([np.nan, 0.5, np.nan])
-    grid = lookup.Grid(0.0, 2.0, 0.0, 1.0, np.array([0, 0], np.uint16), cuts)
+    grid = lookup.Grid(0.0, 2.0, 0.0, 1.0, np.array([0, 0], np.uint16), cuts, True)
     if look_up is lookup.look_up_cells:
         cell_map = cells_from_keys(keys_of(np.array([0.5])), 16).cell_map
-        grid = lookup.CellGrid(cell_map, 1, np.zeros(1, np.uint32), cuts)
+        grid = lookup.CellGrid(cell_map, 1, np.zeros(1, np.uint32), cuts, True)
     n, begin = 3 * lookup.TILE + 5, 7 + lookup.TILE  # the second tile, counted from where it starts
     scores = np.full(n, 0.3)
     scores[begin : begin + tied] = 0.5

@@ -23,7 +23,8 @@ class Grid(NamedTuple):
 
     ``start[c]`` distinct cuts lie in cells below c. ``cuts`` is the distinct cuts with NaN in front and
     behind: no comparison with NaN is ever true. Numbers are of the scores' own type: what a float32 score
-    gains is lost where it is widened first.
+    gains is lost where it is widened first. Without ``keyed`` all rows at a cut belong above it, and none is
+    listed.
     """
 
     origin: np.floating
@@ -32,15 +33,17 @@ class Grid(NamedTuple):
     last_cell: np.floating
     start: np.ndarray
     cuts: np.ndarray
+    keyed: bool
 
 
 class CellGrid(NamedTuple):
-    """Cells of a cell map, none with more than 2**steps - 1 cuts; ``start`` and ``cuts`` as in a Grid."""
+    """Cells of a cell map, none with more than 2**steps - 1 cuts; the rest as in a Grid."""
 
     cell_map: CellMap
     steps: int
     start: np.ndarray
     cuts: np.ndarray
+    keyed: bool
 
 
 @jit
@@ -63,26 +66,27 @@ def look_up_grid(scores, first, grid, table, out, tie_rows, tie_places):
     """
     origin, scale = grid.origin, grid.scale
     first_cell, last_cell = grid.first_cell, grid.last_cell
-    start, cuts = grid.start, grid.cuts
+    start, cuts, keyed = grid.start, grid.cuts, grid.keyed
+    at_a_cut = last_cell if keyed else first_cell
     n_ties, n_nan = 0, 0
     while first < scores.size and n_ties + TILE <= tie_rows.size:
         tile, target = scores[first : first + TILE], out[first : first + TILE]
-        # A flag of the scores' own type, not 0 after a NaN or a tie: to move the outcome of a comparison from
+        # Flags of the scores' own type, not 0 after a NaN or a tie: to move the outcome of a comparison from
         # a vector register to an integer one is what limits this loop (1.6 against 1.0 ns a row, Zen 4).
-        needs_care = first_cell
+        saw_nan, saw_tie = first_cell, first_cell
         for i in range(tile.size):
             score = tile[i]
             place = np.uint64(start[grid_cell(score, origin, scale, first_cell, last_cell)])
             next_cut = cuts[place + ONE]
             target[i] = table[place + np.uint64(next_cut <= score)]
-            needs_care = score if score != score else needs_care
-            needs_care = last_cell if next_cut == score else needs_care
-        if needs_care != first_cell:
+            saw_nan = score if score != score else saw_nan
+            saw_tie = at_a_cut if next_cut == score else saw_tie
+        if saw_nan != first_cell or saw_tie != first_cell:
             for i in range(tile.size):
                 score = tile[i]
                 n_nan += score != score
                 place = np.uint64(start[grid_cell(score, origin, scale, first_cell, last_cell)])
-                if cuts[place + ONE] == score:
+                if keyed and cuts[place + ONE] == score:
                     tie_rows[n_ties] = first + i
                     tie_places[n_ties] = place + ONE
                     n_ties += 1
@@ -93,7 +97,7 @@ def look_up_grid(scores, first, grid, table, out, tie_rows, tie_places):
 @jit
 def look_up_cells(scores, first, grid, table, out, tie_rows, tie_places):
     """The same through a cell map: any cuts, O(log) in those that share a cell."""
-    start, cuts, more_steps = grid.start, grid.cuts, grid.steps - 1
+    start, cuts, keyed, more_steps = grid.start, grid.cuts, grid.keyed, grid.steps - 1
     n_ties, n_nan = 0, 0
     while first < scores.size and n_ties + TILE <= tie_rows.size:
         tile, target = scores[first : first + TILE], out[first : first + TILE]
@@ -106,7 +110,7 @@ def look_up_cells(scores, first, grid, table, out, tie_rows, tie_places):
             place += np.uint64(cuts[place + ONE] <= score)
             target[i] = table[place]
             n_nan += score != score
-            if cuts[place] == score:
+            if keyed and cuts[place] == score:
                 tie_rows[n_ties] = first + i
                 tie_places[n_ties] = place
                 n_ties += 1

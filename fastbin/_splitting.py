@@ -83,7 +83,7 @@ def _cuts(
 
         def run(rows: tuple[int, int], step=step) -> Partial:  # type: ignore[no-untyped-def]
             part = slice(*rows)
-            # Positions, not a mask: NumPy branches on every entry of a mask, a coin toss here (2 against 6 ns).
+            # Positions, not a mask: NumPy branches on every entry of a mask, here a coin toss (2 and 6 ns).
             own = np.flatnonzero(stream_keys(chosen[0], *rows) <= chosen[1])
             return run_step(step, scores[part][own], labels[part][own], rows[0])
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastbin._isotonic import COLLECT_ROWS
 from fastbin._jit import JIT_IS_ON
@@ -55,8 +57,9 @@ def warmup() -> float:
 
 def _warm_engine(dtype: type) -> None:
     scores = np.linspace(0.0, 1.0, LARGE).round(2)
-    column = scores.astype(dtype)
-    decades = np.geomspace(1e-30, 1.0, LARGE).astype(dtype)  # cuts that equal cells cannot part
+    column: NDArray[Any] = scores.astype(dtype)
+    # Cuts that equal cells cannot part.
+    decades: NDArray[Any] = np.geomspace(1e-30, 1.0, LARGE).astype(dtype)
     labels = np.arange(LARGE) % 2
     calibrator = fit_uniform_mass(column, labels, 2, threads=1)
     uneven = fit_uniform_mass(decades, labels, 50, threads=1)
@@ -77,7 +80,7 @@ def _warm_engine(dtype: type) -> None:
 
 def _warm_methods(dtype: type) -> None:
     n = COLLECT_ROWS + 1  # above, isotonic regression uses its histogram
-    column = np.linspace(0.0, 1.0, n).astype(dtype)
+    column: NDArray[Any] = np.linspace(0.0, 1.0, n).astype(dtype)
     rounded = column.round(2)
     for labels in (np.arange(n) % 2, np.linspace(0.0, 1.0, n)):
         fit_sample_split(column, labels, 2, threads=1)
